@@ -1,0 +1,614 @@
+"""Check, prove and maintain the Triton katas.
+
+`nox` alone says what to type next; `nox -s check-1` checks kata 1.
+
+All sessions share one Python, chosen here without importing torch or triton:
+
+1. $KATAS_PYTHON, if it is set;
+2. the Python that runs nox, or that of the active environment, if torch and triton are there:
+   an environment that is used as it is, with nothing installed into it;
+3. otherwise .venv in this folder, made and filled once with the versions pinned in tests/*.txt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import hashlib
+import importlib.util
+import json
+import logging
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NoReturn
+
+import nox
+import nox.command
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+RANGE = ROOT / ".nox" / "range"
+REQUIREMENTS = ROOT / "tests" / "requirements.txt"
+DEV_REQUIREMENTS = ROOT / "tests" / "requirements-dev.txt"
+CONSTRAINTS = ROOT / "tests" / "constraints.txt"
+OLDEST, NEWEST = (3, 10), (3, 13)
+
+nox.needs_version = ">=2024.4.15"
+nox.options.sessions = ["home"]
+
+
+# The katas
+
+
+def katas() -> dict[int, str]:
+    """Every kata by its number: {1: "01_vector_add", ...}, found by its folder."""
+    found = (path.parent.name for path in ROOT.glob("exercises/[0-9][0-9]_*/kernel.py"))
+    return {int(name[:2]): name for name in sorted(found)}
+
+
+def title(kata: str) -> str:
+    """A kata's name for people: the heading of its lesson, or else its folder's name."""
+    lesson = ROOT / "exercises" / kata / "README.md"
+    if lesson.is_file():
+        for line in lesson.read_text(encoding="utf-8").splitlines():
+            if line.startswith("# "):
+                return re.sub(r"^(kata\s*)?\d+\s*[:.\-]?\s*", "", line[2:].strip(), flags=re.I)
+    return kata[3:].replace("_", " ")
+
+
+def requested() -> list[str]:
+    """The session names on the command line (or in $NOXSESSION), read as nox reads them."""
+    words = sys.argv[1:]
+    words = words[: words.index("--")] if "--" in words else words
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("-s", "-e", "--sessions", "--session", nargs="*", dest="names")
+    try:
+        names = parser.parse_known_args(words)[0].names
+    except (argparse.ArgumentError, SystemExit):  # nox will say what is wrong with it
+        return []
+    if names is None:
+        names = os.environ.get("NOXSESSION", "").split(",")
+    return [name.strip() for name in names if name.strip()]
+
+
+def aliases(names: list[str]) -> dict[str, int]:
+    """Other spellings of check-N among `names`, such as check-01; an unknown kata ends the run."""
+    found = {}
+    for name in names:
+        if not re.match(r"check(-|$)", name):
+            continue
+        number = re.fullmatch(r"check-0*(\d+)", name)
+        if not number or int(number[1]) not in katas():
+            what = f"kata {number[1]}" if number else f"session {name}"
+            stop(f"there is no {what} here; katas: {', '.join(map(str, katas())) or 'none'}")
+        if name != f"check-{int(number[1])}":
+            found[name] = int(number[1])
+    return found
+
+
+# Talking
+
+
+def say(text: str) -> None:
+    """One line for the person at the keyboard, apart from the reports on standard output."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def stop(text: str) -> NoReturn:
+    """Give up with one line and exit code 2: something has to be done outside first."""
+    say(text)
+    raise SystemExit(2)
+
+
+def nox_command() -> str:
+    """How nox was called, to be repeated in advice."""
+    if Path(sys.argv[0]).name == "__main__.py":
+        return f"{shown(sys.executable)} -m nox"
+    return ".venv/bin/nox" if in_venv() and not shutil.which("nox") else "nox"
+
+
+def shown(path: str | Path) -> str:
+    """A path as short as it can be said from here."""
+    path = Path(path)
+    if path.is_relative_to(ROOT):
+        return str(path.relative_to(ROOT))
+    return path.name if shutil.which(path.name) == str(path) else str(path)
+
+
+class Hush(logging.Filter):
+    """Keeps nox's own remarks out of a learner's report, which says it all already."""
+
+    remarks = re.compile(
+        r"(Running session|Session) (check-\d+|home|doctor)( (was|failed).*)?|uv binary not found"
+    )
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not self.remarks.fullmatch(record.getMessage().rstrip("."))
+
+
+if not {"-v", "--verbose"} & set(sys.argv):
+    logging.getLogger("nox").addFilter(Hush())
+
+
+# The Python that serves all sessions
+
+PROBE = """
+import importlib.util as u, json, sys
+def here(name):
+    spec = u.find_spec(name)
+    return spec is not None and spec.origin is not None
+print(json.dumps([list(sys.version_info[:2]), [n for n in sys.argv[1:] if here(n)]]))
+"""
+
+
+def probe(python: str, *modules: str) -> tuple[tuple[int, int], set[str]] | None:
+    """The version of a Python and which of `modules` it has; None if it does not run."""
+    command = [python, "-c", PROBE, *modules]
+    try:
+        answer = subprocess.run(command, capture_output=True, timeout=60, check=True, text=True)
+        version, found = json.loads(answer.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+    return (version[0], version[1]), set(found)
+
+
+def probe_here(*modules: str) -> tuple[tuple[int, int], set[str]]:
+    """The same for the Python that runs nox, in no time."""
+    specs = {name: importlib.util.find_spec(name) for name in modules}
+    return sys.version_info[:2], {n for n, s in specs.items() if s is not None and s.origin}
+
+
+def in_venv() -> bool:
+    return Path(sys.prefix).resolve() == VENV
+
+
+def venv_python() -> Path:
+    return VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def active_pythons() -> list[str]:
+    """The Pythons of the environments that are active in the shell, except the project's own."""
+    prefixes = [os.environ.get(name) for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
+    folders = [Path(prefix) for prefix in prefixes if prefix and Path(prefix).resolve() != VENV]
+    names = ("Scripts/python.exe", "python.exe") if os.name == "nt" else ("bin/python",)
+    return [str(folder / name) for folder in folders for name in names if (folder / name).is_file()]
+
+
+@functools.cache
+def existing_python() -> str | None:
+    """An environment with torch and triton that is to be used as it is, or None."""
+    wanted = ("torch", "triton", "pytest")
+    named = os.environ.get("KATAS_PYTHON")
+    if named:
+        python = shutil.which(os.path.expanduser(named))
+        found = python and probe(python, *wanted)
+        if not python or not found:
+            stop(f"KATAS_PYTHON={named}: that is not a Python that runs")
+        missing = [name for name in wanted if name not in found[1]]
+        if missing:
+            packages = " ".join(missing)
+            stop(f"KATAS_PYTHON={named} lacks {packages}: {named} -m pip install {packages}")
+        return python
+    candidates = [] if in_venv() else [(sys.executable, probe_here(*wanted))]
+    candidates += [] if in_venv() else [(path, probe(path, *wanted)) for path in active_pythons()]
+    for python, found in candidates:
+        if found is None or not {"torch", "triton"} <= found[1]:
+            continue
+        if "pytest" not in found[1]:
+            install = f"{shown(python)} -m pip install pytest"
+            stop(f"{python} has torch and triton but not pytest; type: {install}")
+        if not OLDEST <= found[0] <= NEWEST:
+            stop(
+                f"{python} is Python {dotted(found[0])}, and the katas are made for "
+                f"{dotted(OLDEST)} to {dotted(NEWEST)}: set KATAS_PYTHON to another one "
+                f"(or to this one, to try it all the same)"
+            )
+        return python
+    return None
+
+
+@functools.cache
+def shared_python() -> str:
+    """The Python of every session that runs a kernel; fills .venv first where that is needed."""
+    python = existing_python()
+    if python:
+        say(f"Using {python}, with the torch and triton that are installed there.")
+        return python
+    python = str(make_venv())
+    cost = "one to five minutes, 1.7 GB, or 5 GB where pip takes PyTorch's CUDA build (see README)"
+    install_once(VENV, [REQUIREMENTS], "PyTorch 2.13, Triton 3.7 and pytest", cost)
+    return python
+
+
+@functools.cache
+def dev_python(*tools: str) -> str | None:
+    """The shared Python with the maintainers' tools, or None if an existing one lacks some."""
+    python = shared_python()
+    if existing_python():
+        found = probe(python, *tools)
+        return python if found and set(tools) <= found[1] else None
+    install_once(VENV, [DEV_REQUIREMENTS], "ruff, mypy and nox", "a few seconds, 0.1 GB")
+    return python
+
+
+def any_python() -> str:
+    """The Python that would serve, with nothing installed: for what must run in a broken house."""
+    if os.environ.get("KATAS_PYTHON") and shutil.which(os.environ["KATAS_PYTHON"]):
+        return os.environ["KATAS_PYTHON"]
+    for python in active_pythons() if not in_venv() else ():
+        found = probe(python, "torch", "triton")
+        if found and found[1]:
+            return python
+    if probe_here("torch")[1] or not venv_python().is_file():
+        return sys.executable
+    return str(venv_python())
+
+
+def dotted(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
+
+
+def make_venv() -> Path:
+    """The Python of .venv, made if it is not there or no longer runs."""
+    python = venv_python()
+    config = VENV / "pyvenv.cfg"
+    if python.is_file() and config.is_file():
+        version = venv_version()
+        if not OLDEST <= version <= NEWEST:
+            stop(
+                f".venv is Python {dotted(version)}, and PyTorch and Triton are pinned for "
+                f"{dotted(OLDEST)} to {dotted(NEWEST)}: delete it and make it with one of those, "
+                f"such as python3.12 -m venv .venv"
+            )
+        return python
+    refuse_other_platforms()
+    builders = [sys.executable]
+    builders += [f"python3.{minor}" for minor in range(NEWEST[1], OLDEST[1] - 1, -1)] + ["python3"]
+    for builder in filter(None, map(shutil.which, builders)):
+        found = probe(builder)
+        if found and OLDEST <= found[0] <= NEWEST:
+            break
+    else:
+        stop(
+            f"No Python {dotted(OLDEST)} to {dotted(NEWEST)} found on this machine (nox runs on "
+            f"{platform.python_version()}): install one, such as python3.12, and call this again"
+        )
+    made = subprocess.run(
+        [builder, "-m", "venv", *(["--clear"] if config.is_file() else []), str(VENV)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if made.returncode:
+        last = (made.stdout.strip().splitlines() or [f"exit code {made.returncode}"])[-1]
+        stop(
+            f"{builder} -m venv .venv failed ({last}). On Debian and Ubuntu it needs the package "
+            f"python3-venv: apt install python3-venv"
+        )
+    return python
+
+
+def venv_version() -> tuple[int, int]:
+    """The Python version of .venv, from its own notes."""
+    if in_venv():
+        return sys.version_info[:2]
+    notes = (VENV / "pyvenv.cfg").read_text(encoding="utf-8")
+    version = re.search(r"^version(?:_info)?\s*=\s*(\d+)\.(\d+)", notes, flags=re.M)
+    return (int(version[1]), int(version[2])) if version else (0, 0)
+
+
+def refuse_other_platforms() -> None:
+    if sys.platform != "linux":
+        system = {"darwin": "macOS", "win32": "Windows"}.get(sys.platform, sys.platform)
+        stop(
+            f"Triton has no wheel for {system}: run the katas on Linux, in WSL 2, or on a notebook "
+            f"host (no GPU is needed). {nox_command()} -s doctor says more"
+        )
+
+
+def install_once(venv: Path, files: list[Path], what: str, cost: str) -> None:
+    """Install pinned requirements into an environment, unless its stamp says that they are there.
+
+    The stamp is written last. An installation that was cut short leaves "unfinished" in it, and
+    the next run lays every package anew.
+    """
+    pins = b"".join(path.read_bytes() for path in [*files, CONSTRAINTS])
+    version = dotted(venv_version()) if venv == VENV else ""
+    want = f"{hashlib.sha256(pins).hexdigest()} {version}\n"
+    stamp = venv / ("katas-stamp" + files[0].stem.removeprefix("requirements"))
+    have = stamp.read_text(encoding="utf-8") if stamp.is_file() else ""
+    if have == want:
+        return
+    refuse_other_platforms()
+    python = str(venv_python())
+    say(f"Installing {what} into {shown(venv)}, once: {cost}.")
+    if not has_pip(python):
+        subprocess.run([python, "-m", "ensurepip"], capture_output=True, check=False)
+    arguments = [word for path in files for word in ("-r", str(path))]
+    arguments += ["--force-reinstall"] if have == "unfinished" else []
+    stamp.write_text("unfinished", encoding="utf-8")
+    code, output = pip_install(python, arguments)
+    if code:
+        if have != "unfinished":
+            stamp.unlink()
+        say("\n".join(output[-8:]))
+        stop("Installing failed, see above. The same command takes it up again.")
+    stamp.write_text(want, encoding="utf-8")
+
+
+def has_pip(python: str) -> bool:
+    found = probe(python, "pip")
+    return bool(found and found[1])
+
+
+def pip_install(python: str, arguments: list[str]) -> tuple[int, list[str]]:
+    """Run pip install, showing on a terminal one line that moves. Returns code and output."""
+    command = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+    started = time.monotonic()
+    output: list[str] = []
+    with subprocess.Popen(
+        [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as pip:
+
+        def listen() -> None:
+            for line in pip.stdout or ():
+                output.append(line.rstrip())
+
+        listener = threading.Thread(target=listen, daemon=True)
+        listener.start()
+        while pip.poll() is None or listener.is_alive():
+            time.sleep(0.1)
+            if sys.stderr.isatty():
+                width = shutil.get_terminal_size().columns - 1
+                now = output[-1].strip() if output else ""
+                text = f"{time.monotonic() - started:4.0f} s  {now}"[:width]
+                print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+        if sys.stderr.isatty():
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        return pip.returncode, output
+
+
+# Running
+
+
+def environment(*overlays: Path) -> dict[str, str]:
+    """The environment of a child: tests/ (and overlays before it) on its path."""
+    paths = [*map(str, overlays), str(ROOT / "tests")]
+    before = os.environ.get("PYTHONPATH")
+    return os.environ | {"PYTHONPATH": os.pathsep.join(paths + ([before] if before else []))}
+
+
+def run(*command: str, env: dict[str, str] | None = None) -> int:
+    """Run a command with this terminal; on Ctrl-C let it say its last words."""
+    with subprocess.Popen(command, cwd=ROOT, env=env or environment()) as child:
+        try:
+            return child.wait()
+        except KeyboardInterrupt:
+            try:
+                child.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                child.kill()
+            raise
+
+
+def finish(code: int) -> None:
+    """End a session as its command ended: 1 as a failure, bad input (2 and above) at once."""
+    if code == 1:
+        raise nox.command.CommandFailed
+    if code:
+        raise SystemExit(code)
+
+
+def suite(kata: str, root: str, *arguments: str) -> list[str]:
+    """The command line that checks one kata. Plugins that happen to be installed stay out of it."""
+    test = f"tests/test_{kata}.py"
+    return ["-m", "pytest", test, f"--root={root}", *arguments]
+
+
+def suite_environment(*overlays: Path) -> dict[str, str]:
+    return environment(*overlays) | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+
+
+def check_solutions(python: str, arguments: list[str], env: dict[str, str]) -> int:
+    """Check every reference solution, each in a process of its own; the worst exit code.
+
+    Where there is no GPU, whose timings others would disturb, several run at a time.
+    """
+
+    def check(kata: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [python, *suite(kata, "solutions", *arguments)],
+            cwd=ROOT,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    worst = 0
+    with ThreadPoolExecutor(1 if gpu_nodes() else os.cpu_count() or 1) as pool:
+        for code, output in pool.map(check, katas().values()):
+            print(output, flush=True)
+            worst = max(worst, code)
+    return worst
+
+
+def gpu_nodes() -> bool:
+    """Whether a GPU's device files are here: NVIDIA's, WSL's or AMD's."""
+    return any(Path(path).exists() for path in ("/dev/nvidia0", "/dev/dxg", "/dev/kfd"))
+
+
+# Sessions for learners
+
+
+@nox.session(venv_backend="none")
+def home(session: nox.Session) -> None:
+    """Say what to type next (what `nox` alone does)."""
+    found = katas()
+    if not found:
+        stop("There is no kata in exercises/.")
+    width = max(map(len, found.values()))
+    command = nox_command()
+    first = min(found)
+    print("Triton katas: fill in a kernel, run its check, read what holds and what does not.\n")
+    for number, name in found.items():
+        print(f"  {command} -s check-{number:<4} {name:<{width}}  {title(name)}")
+    print(f"\nStart with kata {first}: read exercises/{found[first]}/README.md,")
+    print(f"fill in exercises/{found[first]}/kernel.py, then type {command} -s check-{first}")
+    print(f"What this machine can judge: {command} -s doctor. Everything else: {command} -l")
+
+
+def define_check(number: int, spelling: str) -> None:
+    """Make the session that checks the learner's file of one kata."""
+    kata = katas()[number]
+
+    def check(session: nox.Session) -> None:
+        python = shared_python()
+        command = suite(kata, "exercises", *session.posargs)
+        finish(run(python, *command, env=suite_environment()))
+
+    check.__doc__ = f"Check exercises/{kata}/kernel.py: {title(kata)}."
+    nox.session(name=spelling, venv_backend="none")(check)
+
+
+for _number in katas():
+    define_check(_number, f"check-{_number}")
+for _spelling, _number in aliases(requested()).items():
+    define_check(_number, _spelling)
+
+
+@nox.session(venv_backend="none")
+def doctor(session: nox.Session) -> None:
+    """Say what this machine can judge, and what to do about the rest."""
+    finish(run(any_python(), "-m", "grader.doctor", *session.posargs))
+
+
+# Sessions for maintainers
+
+_all_tests = False
+
+
+@nox.session(venv_backend="none")
+def tests(session: nox.Session) -> None:
+    """Run all that belongs to the project's tests: solutions, selfcheck, selftest, lint."""
+    global _all_tests
+    _all_tests = True
+    shared_python()
+    for name in ("solutions", "selfcheck", "selftest", "lint"):
+        session.notify(name)
+
+
+@nox.session(venv_backend="none")
+def solutions(session: nox.Session) -> None:
+    """Check every reference solution with its suite."""
+    finish(check_solutions(shared_python(), session.posargs, suite_environment()))
+
+
+@nox.session(venv_backend="none")
+def selfcheck(session: nox.Session) -> None:
+    """Prove the suites: stubs and mutants fail, solutions and honest variants pass."""
+    finish(run(shared_python(), "-m", "grader.selfcheck", *session.posargs))
+
+
+@nox.session(venv_backend="none")
+def selftest(session: nox.Session) -> None:
+    """Run the tests of the grader itself."""
+    python = dev_python("nox") or shared_python()
+    finish(run(python, "-m", "pytest", "tests/selftest", *session.posargs))
+
+
+@nox.session(venv_backend="none")
+def lint(session: nox.Session) -> None:
+    """Check layout, lint rules and types with ruff and mypy."""
+    python = dev_python("ruff", "mypy")
+    if python is None:
+        advice = f"ruff and mypy are not installed: {shared_python()} -m pip install ruff mypy"
+        if _all_tests:
+            session.skip(advice)
+        stop(advice)
+    codes = [
+        run(python, "-m", "ruff", "check", "."),
+        run(python, "-m", "ruff", "format", "--check", "."),
+        run(python, "-m", "mypy"),
+    ]
+    finish(1 if any(codes) else 0)
+
+
+# Both ends of the declared range: Triton, the PyTorch that it pairs with, Python.
+ENDS = {"3.6.0": ("2.11.0", "2.2.6", "3.10"), "3.9.0": ("2.15.0", "2.4.6", "3.13")}
+
+
+@nox.session(name="range", venv_backend="none")
+def both_ends(session: nox.Session) -> None:
+    """Check the solutions on the oldest and the newest Triton (-- --pythons: and Python)."""
+    arguments = [word for word in session.posargs if word != "--pythons"]
+    full = len(arguments) != len(session.posargs)
+    codes = []
+    for triton, (torch, numpy, version) in ENDS.items():
+        if full:
+            python = range_environment(triton, torch, numpy, version)
+            overlays: list[Path] = []
+        else:
+            python = shared_python()
+            overlays = [range_overlay(python, triton, numpy)]
+        if python is None:
+            say(f"python{version} is not here: Triton {triton} on Python {version} is not checked.")
+            codes.append(2)
+            continue
+        say(f"The solutions on Triton {triton}:")
+        codes.append(check_solutions(python, arguments, suite_environment(*overlays)))
+    finish(max(codes))
+
+
+def range_overlay(python: str, triton: str, numpy: str) -> Path:
+    """A folder with another Triton and numpy, to be put before the shared environment's."""
+    found = probe(python)
+    version = found[0] if found else sys.version_info[:2]
+    numpy = numpy if version >= (3, 11) else "2.2.6"
+    folder = RANGE / f"triton-{triton}-py{dotted(version)}"
+    install_to(folder, python, ["--no-deps", "--target", str(folder)], triton, numpy)
+    return folder
+
+
+def range_environment(triton: str, torch: str, numpy: str, version: str) -> str | None:
+    """An environment of its own at one end of the range, or None without that Python."""
+    builder = shutil.which(f"python{version}")
+    found = builder and probe(builder)
+    if not builder or not found or dotted(found[0]) != version:
+        return None
+    folder = RANGE / f"env-triton-{triton}-py{version}"
+    python = str(folder / "bin" / "python")
+    if not Path(python).is_file():
+        subprocess.run([builder, "-m", "venv", str(folder)], check=True)
+    install_to(folder, python, [], triton, numpy, f"torch=={torch}", "pytest>=8")
+    return python
+
+
+def install_to(
+    folder: Path, python: str, arguments: list[str], triton: str, numpy: str, *more: str
+) -> None:
+    """Fill a folder for the range session, once."""
+    stamp = folder / "katas-stamp"
+    packages = [f"triton=={triton}", f"numpy=={numpy}", *more]
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == " ".join(packages):
+        return
+    if "--target" in arguments:
+        shutil.rmtree(folder, ignore_errors=True)
+    say(f"Installing {', '.join(packages)} into {shown(folder)}, once.")
+    code, output = pip_install(python, [*arguments, *packages])
+    if code:
+        say("\n".join(output[-8:]))
+        stop("Installing failed, see above. The same command takes it up again.")
+    stamp.write_text(" ".join(packages), encoding="utf-8")

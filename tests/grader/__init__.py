@@ -1,0 +1,14 @@
+"""The engine that grades a kata: it runs a kernel in three lanes and turns what it saw into a verdict.
+
+How a verdict comes about, in the order in which the data flows:
+
+`kata`       what a suite states once: launcher, cases, reference, tolerance, cost
+`judge`      asks a worker to run every case in every lane, and keeps the answers as evidence
+`worker`     the child process that alone imports the file under test (`wire` is how they talk)
+`recorder`, `interpreter`, `watch`   the trace lane, inside the worker
+`compiling`, `chips`                 the compile lane, inside the worker
+`gpu`, `speed`                       the gpu lane, inside the worker
+`evidence`, `oracle`                 what was seen in one run, held against an fp64 reference
+`plugin`, `scorecard`, `report`      pytest hooks, the JSON file, and the page a learner reads
+`selfcheck`  proves that the suites have teeth: mutants fail, honest variants pass
+"""

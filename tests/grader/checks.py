@@ -1,0 +1,327 @@
+"""The questions that most katas ask, one for each concept. A suite's tests call these.
+
+Each takes the `Evidence` of one file and raises `Wrong` or `NotJudged`; coming back means that the
+check passed. They are kept apart so that a half-finished kernel earns what it deserves: grid,
+offsets and mask are read off the record of who touched what, values are judged on the elements
+that were written, and mask by what changes between full and ragged sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from .evidence import Evidence, NotJudged, Run, Wrong, grid_text, plural
+from .kata import Case
+
+NARROW = ("f16", "bf16")  # as Triton's IR names them
+IDLE_ALLOWED = 8  # idle programs that may come with a larger size before it counts as waste
+
+
+def each(runs: Iterable[Run], ask: Callable[[Run], None]) -> None:
+    """Ask every run. A wrong one decides; otherwise one that cannot be judged does."""
+    unjudged = None
+    runs = list(runs)
+    if not runs:
+        raise LookupError("the kata states no case for this check")
+    for run in runs:
+        try:
+            ask(run)
+        except NotJudged as reason:
+            unjudged = reason
+    if unjudged is not None:
+        raise unjudged
+
+
+def grid(kernel: Evidence) -> None:
+    """Enough programs for every element, and no crowd of programs with nothing to do."""
+    runs = kernel.trace("probe", "full", "ragged")
+    each(runs, Run.programs_cover)
+    for config in {run.config for run in runs}:
+        sized = [r for r in runs if r.case.group == "full" and r.config == config]
+        sized.sort(key=lambda r: r.elements)
+        if len(sized) < 2:
+            continue
+        small, large = sized[0], sized[-1]
+        growth = idle(large) - idle(small)
+        more = large.elements / max(small.elements, 1)
+        if growth > IDLE_ALLOWED and idle(large) > large.launch["programs"] / 2 and more > 1:
+            raise Wrong(
+                f"{idle(large):,} of {plural(large.launch['programs'], 'program')} in the grid "
+                f"{grid_text(large.launch)} have nothing to do ({large.label}), and the larger the "
+                "input, the more of them",
+                "grid",
+            )
+
+
+def idle(run: Run) -> int:
+    """Programs of the last launch that wrote nothing."""
+    return run.launch["idle"]
+
+
+def offsets(kernel: Evidence) -> None:
+    """Every program works on its own elements, judged on a grid that is large enough."""
+    wide = {(r.case.name, r.config): r for r in kernel.trace("widened")}
+    runs = [wide.get((r.case.name, r.config), r) for r in kernel.trace("full")]
+    each(runs, Run.own_elements)
+    for run in runs:
+        if run.elements and not bool((run.coverage() & 1).any()):
+            raise Wrong(f"nothing is written at all ({run.label})", "offsets")
+        blame = run.blame() if run.elements else None
+        if blame and blame[0] == "grid":
+            raise Wrong(
+                f"even on a grid of {grid_text(run.launch)} programs {int(blame[1].sum()):,} of "
+                f"{run.elements:,} elements are never written ({run.label})",
+                "offsets",
+            )
+
+
+def values_hold(kernel: Evidence) -> bool:
+    """Whether the formula is right where sizes are plain; other checks build on that."""
+    try:
+        values(kernel)
+    except Wrong:
+        return False
+    return True
+
+
+def values(kernel: Evidence) -> None:
+    """The formula: every element that is written has the right value, on sizes that fit blocks."""
+    runs = kernel.trace("full")
+    each(runs, lambda run: run.right(written_only=True))
+    if not any(bool((run.coverage() & 1).any()) for run in runs if run.elements):
+        raise Wrong("no kernel writes any element of the result", "values")
+
+
+def mask(kernel: Evidence) -> None:
+    """No lane leaves its tensor, none with work is switched off, and ragged sizes are right too."""
+    each(kernel.trace("probe", "full", "ragged"), Run.in_bounds)
+    if values_hold(kernel):
+        each(kernel.trace("ragged"), lambda run: run.right(written_only=True, cause="mask"))
+
+
+def needs_values(kernel: Evidence, concept: str) -> None:
+    """Raise unless the plain sizes are right: what follows says nothing about an empty kernel."""
+    if not values_hold(kernel):
+        raise Wrong("this counts once the values on plain sizes are right (see values)", concept)
+
+
+def group(kernel: Evidence, name: str, concept: str) -> None:
+    """All cases of a group are right in full, once the plain sizes are."""
+    needs_values(kernel, concept)
+    each(kernel.trace(name), lambda run: run.right(written_only=True, cause=concept))
+
+
+def contract(kernel: Evidence) -> None:
+    """Edge sizes, other shapes and dtypes, a second call: a new tensor each time, inputs kept."""
+    needs_values(kernel, "robust")
+    runs = kernel.trace("edge", "again")
+    each(runs, Run.keeps_contract)
+
+    def ask(run: Run) -> None:
+        flags = run.coverage()
+        if run.elements and bool(((flags & 1) == 0).any()):
+            # The ordinary sizes say whose fault this is; alone here, it is the edge.
+            blame = run.blame()
+            if blame and run.case.group == "edge" and not ordinary_sizes_written(kernel):
+                return
+            raise Wrong(
+                f"{int(((flags & 1) == 0).sum()):,} of {run.elements:,} elements are never written "
+                f"({run.label})",
+                "robust",
+            )
+        run.right(written_only=True, cause="robust")
+
+    each(runs, ask)
+
+
+def ordinary_sizes_written(kernel: Evidence) -> bool:
+    """Whether plain sizes are written in full."""
+    return all(r.blame() is None for r in kernel.trace("full") if r.elements)
+
+
+def tuning(kernel: Evidence, configs: int, blocks: int, keys: set[str] | None = None) -> None:
+    """At least so many different configs and block sizes, each right, and the tuned call too."""
+    probe = kernel.trace("probe")[0]
+    probe.kernel_ran()
+    tuners = probe.facts["tuners"]
+    if not tuners:
+        raise Wrong("the kernel has no @triton.autotune, or the launcher goes past it", "autotune")
+    listed = tuners[0]["configs"]
+    different = {str(c) for c in listed}
+    if len(different) < configs:
+        raise Wrong(
+            f"@triton.autotune has {plural(len(different), 'different config')}; "
+            f"give it at least {configs}",
+            "autotune",
+        )
+    shapes = {str(c["kwargs"]) for c in listed}
+    if len(shapes) < blocks:
+        raise Wrong(
+            f"all configs use {plural(len(shapes), 'block size')}; try at least {blocks}",
+            "autotune",
+        )
+    if keys is not None and not tuners[0]["keys"]:
+        raise Wrong(
+            "key=[] tunes once for all sizes; name the argument that holds the size", "autotune"
+        )
+    retunes(kernel)
+    if not values_hold(kernel):
+        return
+
+    def ask(run: Run) -> None:
+        if run.config and run.facts.get("error"):
+            run.kernel_ran()
+        if run.config:
+            run.kernel_ran()
+            if base_failed(kernel, run):
+                return
+            blame = run.blame() if run.elements else None
+            if blame:
+                raise Wrong(
+                    f"with config {run.config + 1} of {len(listed)} {int(blame[1].sum()):,} of "
+                    f"{run.elements:,} elements are never written ({run.case.name})",
+                    "autotune",
+                )
+            run.right(cause="autotune")
+
+    each(kernel.trace("full", "ragged", "probe"), ask)
+    each(kernel.trace("tuned"), lambda run: run.right(written_only=True, cause="autotune"))
+
+
+def base_failed(kernel: Evidence, run: Run) -> bool:
+    """Whether the first config fails the same group: then the fault is not in this config."""
+    first = [r for r in kernel.trace(run.case.group) if r.config == 0]
+    return any(r.facts.get("error") or (r.elements and r.blame()) for r in first)
+
+
+def retunes(kernel: Evidence) -> None:
+    """The tuner's key changes with the size: two sizes must not share one verdict."""
+    runs = [r for r in kernel.trace("tuned") if not r.facts.get("error")]
+    keys = {str(t.get("key_values")) for r in runs for t in r.facts["tuners"]}
+    if len({r.elements for r in runs}) > 1 and len(keys) < 2:
+        raise Wrong(
+            "the key does not change with the size of the input: every size would be run with the "
+            "config that was tuned for the first one",
+            "autotune",
+        )
+
+
+def traffic(runs: list[Run], reads: float, writes: float) -> None:
+    """fusion: at most so many reads of each input byte and writes of each result byte."""
+
+    def ask(run: Run) -> None:
+        run.kernel_ran()
+        cost = run.kata.cost(*run.arguments)
+        for what, limit, least, key in (
+            ("loads", reads, cost.read, "loaded_bytes"),
+            ("stores", writes, cost.written, "stored_bytes"),
+        ):
+            moved = sum(b[key] for b in run.facts["buffers"])
+            if moved > limit * least:
+                raise Wrong(
+                    f"the kernel {what} {moved:,} bytes where {least:,} would do ({run.label}): "
+                    "keep what is in between on the chip",
+                    "fusion",
+                )
+
+    each(runs, ask)
+
+
+# ---- compile lane ----------------------------------------------------------------------------
+
+
+def compiled_launches(kernel: Evidence) -> list[dict]:
+    """All kernels that the compile lane built; raises Wrong when one did not build."""
+    answers = kernel.compiled()
+    launches: list[dict] = []
+    for answer in answers:
+        if "error" in answer:
+            Run(
+                kernel, "compile", Case("compile", {}, answer["case"]), None, [], _Facts(answer)
+            )._explain(answer["error"])
+        launches += answer["launches"]
+    for launch in launches:
+        if launch["grid_error"]:
+            error = launch["grid_error"]
+            raise Wrong(f"the grid is wrong: {error['message']}", "grid", error.get("line"))
+        # What only NVIDIA's chips can do (inline PTX, say) is no fault: AMD's word alone fails
+        # nobody.
+        if launch["ok"] is False and launch["target"].startswith("sm_"):
+            error = launch["error"]
+            raise Wrong(
+                f"the compiler rejects {launch['kernel']} for {launch['target']}: "
+                f"{error['type']}: {error['message']}",
+                "robust",
+                error.get("line"),
+            )
+    launches = [x for x in launches if x["ok"]]
+    if not launches:
+        raise Wrong("no kernel reaches the compiler", "robust")
+    return launches
+
+
+class _Facts:
+    def __init__(self, facts: dict):
+        self.facts, self.blobs = facts, []
+        self.error = facts.get("error")
+
+
+def compiles(kernel: Evidence) -> None:
+    """Every kernel and config builds for every named chip, and fits at least one of them."""
+    launches = compiled_launches(kernel)
+    if all(launch["fits"] is False for launch in launches):
+        raise Wrong(launches[0]["fits_note"], "robust")
+    if kernel.lanes.get("trace"):
+        try:
+            needs_values(kernel, "robust")
+        except NotJudged:
+            pass  # what only a GPU can run may still be compiled
+
+
+def fp32_accumulators(kernel: Evidence) -> None:
+    """Every tl.dot and every loop-carried sum is held in fp32, read off the compiler's IR."""
+    launches = compiled_launches(kernel)
+    dots = [dot for launch in launches for dot in launch["dots"] or []]
+    if not dots:
+        raise Wrong("there is no tl.dot in the kernel: the tensor cores stay idle", "accumulate")
+    for dot in dots:
+        if dot["result"] in NARROW:
+            raise Wrong(
+                f"tl.dot sums in {dot['result']}; give it an fp32 accumulator",
+                "accumulate",
+                dot["line"],
+            )
+    for launch in launches:
+        for carried in launch["accumulators"] or []:
+            if carried["update"] in ("dot", "add") and carried["narrowest"] in NARROW:
+                raise Wrong(
+                    f"the running sum passes through {carried['narrowest']}: what fp32 keeps, "
+                    "every step rounds away. Keep it in fp32 until the loop is over",
+                    "accumulate",
+                    carried["line"] or carried["loop_line"],
+                )
+
+
+def fp32_reductions(kernel: Evidence) -> None:
+    """Every tl.sum reduces fp32, read off the compiler's IR."""
+    for launch in compiled_launches(kernel):
+        for reduction in launch["reductions"] or []:
+            if reduction["type"] in NARROW and "add" in "".join(reduction["combine"]):
+                raise Wrong(
+                    f"a reduction runs in {reduction['type']}: convert the block with "
+                    ".to(tl.float32) first",
+                    "precision",
+                    reduction["line"],
+                )
+
+
+def tensor_cores(kernel: Evidence) -> None:
+    """At least one tensor-core instruction on every chip."""
+    launches = compiled_launches(kernel)
+    if not any(launch["dots"] for launch in launches):
+        raise Wrong("there is no tl.dot in the kernel: the tensor cores stay idle", "accumulate")
+    for launch in launches:
+        if launch["dots"] and not launch["tensor_cores"]:
+            raise Wrong(
+                f"no tensor-core instruction in the code for {launch['target']}", "accumulate"
+            )

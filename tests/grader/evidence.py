@@ -1,0 +1,685 @@
+"""Everything that was seen of one file in all lanes, and the questions that checks ask of it.
+
+`Evidence` runs a kata's cases (in the background, lane beside lane); a `Run` is one call of the
+launcher with what came of it. The questions are methods that raise `Wrong` with the message a
+learner reads, the cause (a concept) and the line; or `NotJudged` where this machine cannot tell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
+from pathlib import Path
+
+import torch
+
+from . import oracle
+from .judge import Answer, Child, Nursery
+from .kata import Case, Draw, Kata
+
+MOST_CONFIGS = 8  # configs of an autotuner that are run by themselves in the trace lane
+EACH_CONFIG = ("full", "ragged")  # groups whose first case is run with every config
+BLOCK_CEILING = 1 << 17  # lanes; cases are not sized by a block beyond this
+
+
+class Wrong(Exception):
+    """A check fails: what was seen, the concept at fault, the learner's line if one is known."""
+
+    def __init__(self, message: str, cause: str, line: int | None = None):
+        super().__init__(message)
+        self.message, self.cause, self.line = message, cause, line or None
+
+
+class NotJudged(Exception):
+    """This machine cannot tell; never a pass, never a failure."""
+
+
+class Run:
+    """One call of the launcher in one lane, and what came of it."""
+
+    def __init__(
+        self, evidence: Evidence, lane: str, case: Case, config, arguments, answer: Answer
+    ):
+        self.evidence, self.lane, self.case, self.config = evidence, lane, case, config
+        self.kata = evidence.kata
+        self.arguments, self.answer, self.facts = arguments, answer, answer.facts
+
+    # ---- what was asked and what came back ---------------------------------------------------
+
+    @property
+    def label(self) -> str:
+        """The case in a few words, for messages."""
+        tuned = "" if self.config is None else f", config {self.config + 1}"
+        return self.case.name + (tuned if self.evidence.configs > 1 else "")
+
+    @cached_property
+    def want(self) -> list[torch.Tensor]:
+        """The fp64 reference of each result (whole numbers stay whole)."""
+        exact = [
+            a.double() if isinstance(a, torch.Tensor) and a.is_floating_point() else a
+            for a in self.arguments
+        ]
+        out = self.kata.reference(*exact)
+        return list(out) if isinstance(out, tuple) else [out]
+
+    @cached_property
+    def bounds(self) -> list[torch.Tensor]:
+        """The absolute error allowed for each element of each result."""
+        shapes = self.kata.expected(self.arguments)
+        out = []
+        for want, (_, dtype) in zip(self.want, shapes, strict=True):
+            if not dtype.is_floating_point:
+                out.append(torch.zeros(want.shape, dtype=torch.float64))
+                continue
+            rounding = oracle.half_ulp(want, dtype) * 1.001
+            out.append(rounding + self.kata.bound(want, *self.arguments))
+        return out
+
+    def got(self, part: int = 0) -> torch.Tensor:
+        """The result as it came back; raises Wrong if it is no tensor of the right shape."""
+        facts = self.facts["result"]
+        wanted = self.kata.expected(self.arguments)
+        name = self.kata.launcher
+        if len(facts) != len(wanted):
+            raise Wrong(f"{name} returns {len(facts)} values, not {len(wanted)}", "robust")
+        fact = facts[part]
+        shape, dtype = wanted[part]
+        if fact["type"] != "Tensor":
+            what = "nothing" if fact["type"] == "NoneType" else f"a {fact['type']}"
+            raise Wrong(
+                f"{name} returns {what}; it must return a new tensor of shape "
+                f"{list(shape)} and dtype {short(dtype)}",
+                "robust",
+            )
+        if tuple(fact["shape"]) != tuple(shape):
+            raise Wrong(
+                f"the result has shape {fact['shape']}, not {list(shape)} ({self.label})", "robust"
+            )
+        if "data" not in fact:
+            raise Wrong(f"the result is on {fact['device']}, not where its inputs are", "robust")
+        return decode(self.answer.blobs[fact["data"]], fact["dtype"], shape)
+
+    def coverage(self, part: int = 0) -> torch.Tensor:
+        """Per element of the result: bit 0 written by a kernel, 1 masked off, 2 written twice."""
+        self.got(part)
+        fact = self.facts["result"][part]
+        if "coverage" not in fact:
+            return torch.zeros(fact["shape"], dtype=torch.uint8)
+        return decode(self.answer.blobs[fact["coverage"]], "uint8", tuple(fact["shape"]))
+
+    # ---- did a kernel do the work? -----------------------------------------------------------
+
+    def kernel_ran(self) -> None:
+        """The launcher came back, and what it returns is the work of Triton kernels alone."""
+        if self.answer.error is not None:
+            self._explain(self.answer.error)
+        foreign = self.facts.get("foreign", [])
+        if foreign:
+            names = ", ".join(f["op"] for f in foreign[:3])
+            raise Wrong(
+                f"PyTorch does part of the work: {names}. The launcher may allocate and view "
+                "tensors; the arithmetic belongs in the kernel.",
+                "values",
+                foreign[0]["line"],
+            )
+        for hazard in self.facts.get("hazards", []):
+            if hazard["kind"] in ("changed-outside", "foreign-read"):
+                what = hazard["buffer"] or "a tensor"
+                how = (
+                    f"{hazard['count']} elements of {what} changed while no kernel was running"
+                    if hazard["kind"] == "changed-outside"
+                    else f"the kernel reads {what}, which is neither an input nor new memory"
+                )
+                raise Wrong(f"{how}: the work must be done by the kernel itself.", "values")
+        if self.lane == "trace" and not self.facts["launches"] and self.elements:
+            raise Wrong(f"{self.kata.launcher} launches no kernel ({self.label})", "grid")
+
+    def _explain(self, error: dict) -> None:
+        """Raise what an error of the file under test means for the learner."""
+        name, line = self.kata.launcher, error.get("line")
+        where, kind = error["where"], error.get("type", "")
+        text = f"{kind}: {error.get('message', '')}".strip().rstrip(":")
+        if where == "import":
+            raise Wrong(f"the file does not import. {text}", "robust", line)
+        if "missing" in error:
+            found = ", ".join(error["defined"]) or "no functions"
+            raise Wrong(f"the file has no function {name}(...); it defines {found}", "robust")
+        if where == "hang":
+            raise Wrong(
+                f"no answer in time ({self.label}): a loop that never ends, or far too much work?",
+                "robust",
+            )
+        if where == "crash":
+            raise Wrong(
+                f"the process died while it ran {name} ({self.label}): {error['message']}", "robust"
+            )
+        beyond = kind == "NotImplementedError" and "compile" not in self.evidence.lanes_on
+        if (
+            where == "kernel"
+            and self.lane == "trace"
+            and (beyond or self.evidence.compiler_accepts())
+        ):
+            raise NotJudged(
+                f"Triton's interpreter cannot run line {line} ({text}), the real compiler accepts "
+                "it: only a GPU can judge this"
+            )
+        place = "the kernel" if where == "kernel" else f"{name}({self.signature})"
+        raise Wrong(f"{place} raises {text} ({self.label})", _cause_of(text), line)
+
+    @property
+    def signature(self) -> str:
+        return ", ".join(self.kata.parameters)
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.kata.expected(self.arguments)[0][0])
+
+    # ---- grid, offsets, mask -----------------------------------------------------------------
+
+    @cached_property
+    def launch(self) -> dict:
+        return self.facts["launches"][-1]
+
+    def blame(self) -> tuple[str, torch.Tensor] | None:
+        """Elements that no kernel wrote: the concept at fault and where they are; None if none.
+
+        Elements that only masked-off lanes point at: the mask drops them. Too few programs for
+        the elements even if each did as much as the busiest one: the grid. Otherwise the programs
+        point at the wrong places.
+        """
+        flags = self.coverage()
+        missing = (flags & 1) == 0
+        if not bool(missing.any()):
+            return None
+        twice = bool((flags & 4).any())
+        storage = self.facts["result"][0]["storage"]
+        most = self.launch["most"].get(storage, 0)
+        reach = self.launch["programs"] * most
+        if not twice and bool((flags[missing] & 2).all()):
+            return "mask", missing
+        if reach < self.elements:
+            return "grid", missing
+        return "offsets", missing
+
+    def programs_cover(self) -> None:
+        """grid: enough programs for every element."""
+        self.kernel_ran()
+        if not self.elements:
+            return
+        blame = self.blame()
+        if blame and blame[0] == "grid":
+            count = int(blame[1].sum())
+            programs = self.launch["programs"]
+            raise Wrong(
+                f"{count:,} of {self.elements:,} elements are never written ({self.label}): the "
+                f"grid {grid_text(self.launch)} starts {plural(programs, 'program')}, too few",
+                "grid",
+            )
+
+    def own_elements(self) -> None:
+        """offsets: every program works on its own part, and together they do everything once."""
+        self.kernel_ran()
+        if not self.elements:
+            return
+        flags = self.coverage()
+        blame = self.blame()
+        twice = int(((flags & 4) > 0).sum())
+        if blame and blame[0] == "offsets":
+            first = tuple(torch.nonzero(blame[1])[0].tolist())
+            also = f", while {twice:,} are written by more than one program" if twice else ""
+            raise Wrong(
+                f"{int(blame[1].sum()):,} of {self.elements:,} elements are never written, the "
+                f"first at {place(first)}{also} ({self.label})",
+                "offsets",
+                self._store_line(),
+            )
+        storage = self.facts["result"][0]["storage"]
+        buffer = next((b for b in self.facts["buffers"] if b["name"] == storage), None)
+        if buffer and buffer["conflicts"]:
+            raise Wrong(
+                f"two programs store different values to the same element, {buffer['conflicts']:,} "
+                f"times ({self.label})",
+                "offsets",
+                self._store_line(),
+            )
+        block = max(math.prod(self.launch["block"] or [1]), 1)
+        if twice > block:
+            raise Wrong(
+                f"{twice:,} of {self.elements:,} elements are written by more than one program "
+                f"({self.label}): the blocks overlap",
+                "offsets",
+                self._store_line(),
+            )
+        for hazard in self.facts["hazards"]:
+            if hazard["kind"] == "collision":
+                raise Wrong(
+                    f"one tl.store writes several lanes to the same element of {hazard['buffer']}",
+                    "offsets",
+                    hazard["line"],
+                )
+            if hazard["kind"] == "race":
+                raise Wrong(
+                    f"a program reads {hazard['count']:,} elements of {hazard['buffer']} that "
+                    "another program of the same launch writes: on a GPU nobody knows who is first",
+                    "offsets",
+                    hazard["line"],
+                )
+        if blame is None:
+            self._inputs_read()
+
+    def _inputs_read(self) -> None:
+        tensors = [
+            (name, a)
+            for name, a in zip(self.kata.parameters, self.arguments, strict=False)
+            if isinstance(a, torch.Tensor)
+        ]
+        for name, tensor in tensors:
+            buffer = next((b for b in self.facts["buffers"] if b["name"] == name), None)
+            if buffer and 0 < buffer["read"] < tensor.numel():
+                raise Wrong(
+                    f"{tensor.numel() - buffer['read']:,} of {tensor.numel():,} elements of {name} "
+                    f"are never read ({self.label})",
+                    "offsets",
+                    self._site_line("load"),
+                )
+
+    def in_bounds(self) -> None:
+        """mask: no lane outside its tensor, and none switched off that has work to do."""
+        self.kernel_ran()
+        events = self.facts["outside"]
+        if events:
+            # Reads first: the store that follows from a bad offset says less.
+            raise Wrong(outside_text(events[0]) + f" ({self.label})", "mask", events[0]["line"])
+        if not self.elements:
+            return
+        blame = self.blame()
+        if blame and blame[0] == "mask":
+            first = tuple(torch.nonzero(blame[1])[0].tolist())
+            raise Wrong(
+                f"the mask drops {plural(int(blame[1].sum()), 'element')} of {self.elements:,}, the "
+                f"first at {place(first)} ({self.label})",
+                "mask",
+                self._store_line(),
+            )
+        for hazard in self.facts["hazards"]:
+            if hazard["kind"] == "uninitialised":
+                raise Wrong(
+                    f"tl.load reads {plural(hazard['count'], 'element')} of {hazard['buffer']} "
+                    "that nothing has written yet",
+                    "values",
+                    hazard["line"],
+                )
+
+    def _store_line(self) -> int | None:
+        return self._site_line("store")
+
+    def _site_line(self, op: str) -> int | None:
+        lines = [s["line"] for s in self.facts["sites"] if s["op"] == op]
+        return lines[-1] if lines else None
+
+    # ---- values ------------------------------------------------------------------------------
+
+    def mismatch(self, part: int = 0, written_only: bool = False) -> oracle.Mismatch | None:
+        """Where the result is wrong; with `written_only`, of the elements that were written."""
+        got = self.got(part)
+        _, dtype = self.kata.expected(self.arguments)[part]
+        return self.compare(got if got.dtype == dtype else got.to(dtype), part, written_only)
+
+    def compare(self, got, part=0, written_only=False, slack=1.0) -> oracle.Mismatch | None:
+        """Hold some tensor against the reference, with `slack` times the usual bound."""
+        where = (self.coverage(part) & 1) > 0 if written_only else None
+        return oracle.compare(got, self.want[part], slack * self.bounds[part], where)
+
+    def right(self, written_only: bool = False, cause: str = "values") -> None:
+        """values: every element (that was written) is what the formula gives."""
+        self.kernel_ran()
+        for part in range(len(self.want)):
+            wrong = self.mismatch(part, written_only)
+            if wrong is not None:
+                self.wrong_values(wrong, part, cause)
+
+    def wrong_values(self, wrong: oracle.Mismatch, part: int, cause: str) -> None:
+        first = "; ".join(
+            f"at {place(index)} got {number(got)}, want {number(want)}"
+            for index, got, want in wrong.first(2)
+        )
+        text = (
+            f"{wrong.count:,} of {wrong.wrong.numel():,} elements are wrong ({self.label}): {first}"
+        )
+        suspect = self._suspect(part) or self._pattern(wrong, part)
+        if suspect:
+            cause, sentence = suspect
+            text += f". {sentence}"
+        raise Wrong(text, cause, self._store_line() if self.lane == "trace" else None)
+
+    def _suspect(self, part: int) -> tuple[str, str] | None:
+        """A mistake that gives exactly these numbers, from the kata's list of usual suspects."""
+        got = self.got(part)
+        for cause, sentence, formula in self.kata.suspects:
+            exact = [
+                a.double() if isinstance(a, torch.Tensor) and a.is_floating_point() else a
+                for a in self.arguments
+            ]
+            try:
+                other = formula(*exact)
+            except (RuntimeError, IndexError, ValueError):
+                continue
+            if other.shape != got.shape:
+                continue
+            written = (self.coverage(part) & 1) > 0 if self.lane == "trace" else None
+            bound = self.bounds[part] + 1e-3 * other.abs()
+            if oracle.compare(got, other, bound, written) is None:
+                return cause, sentence
+        return None
+
+    def _pattern(self, wrong: oracle.Mismatch, part: int) -> tuple[str, str] | None:
+        """What the way in which the numbers are wrong gives away, whatever the kata."""
+        got, want = wrong.got.double(), wrong.want.double()
+        seen = torch.ones_like(wrong.wrong)
+        if self.lane == "trace":
+            seen = (self.coverage(part) & 1) > 0
+        if bool((got[seen].isnan() & ~want[seen].isnan()).any()):
+            return None
+        scale = want[seen].abs().clamp(min=1e-30)
+        relative = float((wrong.error[seen] / scale).nan_to_num(0.0, 0.0).median())
+        worst = float(wrong.error[seen].max() / want[seen].abs().max().clamp(min=1e-30))
+        if not wrong.got.dtype.is_floating_point and worst < 2**-20:
+            return "precision", "Whole numbers lost their last bits on the way through fp32."
+        if wrong.got.dtype.is_floating_point and 0 < relative < 2**-7 and worst < 2**-6:
+            return (
+                "precision",
+                f"They are off by about {worst:.0e} of the largest: some step is done in a lower "
+                "precision than fp32.",
+            )
+        if got.numel() > 2 and self.elements == int(seen.sum()):
+            a, b = got.flatten().sort().values, want.flatten().sort().values
+            spread = self.bounds[part].max() + 1e-6 * b.abs().max()
+            if bool(((a - b).abs() <= spread).all()):
+                return "offsets", "The right numbers stand in the wrong places."
+        return None
+
+    # ---- the contract ------------------------------------------------------------------------
+
+    def keeps_contract(self) -> None:
+        """robust: dtype, contiguity, a new tensor, and inputs left as they were."""
+        self.kernel_ran()
+        for part, (_, dtype) in enumerate(self.kata.expected(self.arguments)):
+            self.got(part)
+            fact = self.facts["result"][part]
+            if fact["dtype"] != short(dtype):
+                raise Wrong(
+                    f"the result is {fact['dtype']}, not {short(dtype)} ({self.label})", "robust"
+                )
+            if not fact["contiguous"]:
+                raise Wrong(
+                    f"the result is not contiguous: strides {fact['strides']} for shape "
+                    f"{fact['shape']} ({self.label})",
+                    "robust",
+                )
+            if fact.get("reused"):
+                raise Wrong(
+                    "a second call returns the memory of the first: both results change together. "
+                    "Allocate a new tensor in every call",
+                    "robust",
+                )
+            if fact.get("kind") == "input":
+                raise Wrong(
+                    f"the result is the input {fact['storage']} itself; return a new tensor",
+                    "robust",
+                )
+        self.inputs_unchanged()
+
+    def inputs_unchanged(self) -> None:
+        tensors = [
+            (name, a)
+            for name, a in zip(self.kata.parameters, self.arguments, strict=False)
+            if isinstance(a, torch.Tensor)
+        ]
+        for (name, tensor), place_ in zip(tensors, self.facts["inputs"], strict=True):
+            if place_ is None or tensor.numel() == 0:
+                continue
+            before, after = storage_bytes(tensor), self.answer.blobs[place_]
+            if bytes(after) != before:
+                raise Wrong(f"the input {name} is changed ({self.label})", "robust")
+
+
+class Evidence:
+    """What the judge collected about one file. Lanes run beside each other in the background."""
+
+    def __init__(self, kata: Kata, file: Path, nursery: Nursery, lanes: dict[str, bool], seed: str):
+        self.kata, self.file, self.nursery, self.lanes, self.seed = kata, file, nursery, lanes, seed
+        self.configs = 1
+        self._pool = ThreadPoolExecutor(3, thread_name_prefix="lane")
+        self._futures: dict[str, Future] = {}
+        for lane, collect in (
+            ("trace", self._collect_trace),
+            ("compile", self._collect_compile),
+        ):
+            if lanes.get(lane):
+                self._futures[lane] = self._pool.submit(collect)
+
+    @property
+    def lanes_on(self) -> set[str]:
+        return set(self._futures)
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    # ---- collecting --------------------------------------------------------------------------
+
+    def _child(self, lane: str) -> Child:
+        request = {
+            "file": str(self.file),
+            "launcher": self.kata.launcher,
+            "allowed": list(self.kata.allowed),
+        }
+        return Child(self.nursery, lane, request)
+
+    def arguments(self, case: Case, salt: str = "") -> list:
+        """Fresh seeded arguments for a case."""
+        label = f"{self.kata.launcher}|{case.group}|{case.name}|{salt}"
+        return self.kata.inputs(Draw(self.seed, label), **case.sizes)
+
+    def _collect_trace(self) -> list[Run]:
+        child = self._child("trace")
+        try:
+            return self._trace(child)
+        finally:
+            child.stop()
+
+    def _trace(self, child: Child) -> list[Run]:
+        probe = next(c for c in self.kata.cases if c.group == "probe").settled(self.kata.usual_block)
+        runs: list[Run] = []
+        first = self._call(child, probe, 0)
+        tuners = first.facts.get("tuners") or []
+        configs = len(tuners[0]["configs"]) if tuners else 1
+        self.configs = configs
+        for config in range(min(configs, MOST_CONFIGS)):
+            shown = first if config == 0 else self._call(child, probe, config)
+            runs.append(shown)
+            block = self._block(shown)
+            seen: set[str] = set()
+            for case in self.kata.cases:
+                if case.group in ("probe", "compile") or (config and case.group not in EACH_CONFIG):
+                    continue
+                if config and case.group in seen:
+                    continue
+                seen.add(case.group)
+                settled = case.settled(block)
+                chosen = None if case.group == "tuned" else config
+                run = self._call(child, settled, chosen, again=case.group == "again")
+                runs.append(run)
+                if config == 0 and case.group == "full":
+                    runs += self._widened(child, run, block)
+        return runs
+
+    def _widened(self, child: Child, run: Run, block) -> Iterator[Run]:
+        """The same case on a grid that is large enough, if the launcher's own is not."""
+        try:
+            blame = run.blame()
+        except Exception:  # no usable result: nothing to widen
+            return
+        if blame and blame[0] == "grid":
+            grid = list(self.kata.widen(block, *run.arguments))
+            wide = Case("widened", run.case.sizes, run.case.name)
+            yield self._call(child, wide, run.config, grid=grid, arguments=run.arguments)
+
+    def _block(self, run: Run) -> tuple[int, ...]:
+        """The block of the largest store; behind it the depth of the first input's load blocks."""
+        launches = [x for x in run.facts.get("launches") or [] if x["block"]]
+        if not launches:
+            return self.kata.usual_block
+        block = tuple(launches[-1]["block"])
+        if math.prod(block) > BLOCK_CEILING:
+            return self.kata.usual_block
+        load = launches[-1]["loads"].get(self.kata.parameters[0], ())
+        depth = math.prod(load) // block[0] if block[0] else 1
+        wanted = len(self.kata.usual_block)
+        return (*block, depth, *self.kata.usual_block)[:wanted]
+
+    def _call(self, child, case, config, again=False, grid=None, arguments=None) -> Run:
+        arguments = self.arguments(case) if arguments is None else arguments
+        specs, blobs = describe_arguments(self.kata, arguments)
+        message: dict = {"args": specs, "config": config, "grid": grid}
+        if again:
+            arguments = self.arguments(case, "again")
+            _, second = describe_arguments(self.kata, arguments)
+            message["again"] = [len(blobs) + i for i in range(len(second))]
+            blobs += second
+        return Run(self, "trace", case, config, arguments, child.call(message, blobs))
+
+    def _collect_compile(self) -> list[dict]:
+        child = self._child("compile")
+        try:
+            out = []
+            for case in self.kata.cases:
+                if case.group != "compile":
+                    continue
+                case = case.settled(self.kata.usual_block)
+                specs, blobs = describe_arguments(self.kata, self.arguments(case))
+                message = {"args": specs, "targets": list(self.kata.targets)}
+                answer = child.call(message, blobs, seconds=120.0)
+                out.append(answer.facts | {"case": case.name})
+            return out
+        finally:
+            child.stop()
+
+    # ---- asking ------------------------------------------------------------------------------
+
+    def trace(self, *groups: str) -> list[Run]:
+        """The traced runs of these groups; raises NotJudged where the lane is off."""
+        if "trace" not in self._futures:
+            raise NotJudged("the trace lane is off")
+        runs = self._futures["trace"].result()
+        return [r for r in runs if r.case.group in groups]
+
+    def compiled(self) -> list[dict]:
+        """The compile lane's answers, one for each case of group "compile"."""
+        if "compile" not in self._futures:
+            raise NotJudged("the compile lane is off")
+        return self._futures["compile"].result()
+
+    def compiler_accepts(self) -> bool:
+        """True when the real compiler takes every launch for at least one target."""
+        if "compile" not in self._futures:
+            return False
+        answers = self.compiled()
+        return bool(answers) and all(
+            "error" not in a and a["launches"] and all(x["ok"] is not False for x in a["launches"])
+            for a in answers
+        )
+
+
+# ---- bytes and words -------------------------------------------------------------------------
+
+
+def describe_arguments(kata: Kata, arguments: list) -> tuple[list[dict], list[bytes]]:
+    """Arguments as JSON descriptions and storage bytes, for the worker."""
+    specs: list[dict] = []
+    blobs: list[bytes] = []
+    for name, value in zip(kata.parameters, arguments, strict=False):
+        if not isinstance(value, torch.Tensor):
+            specs.append({"name": name, "value": value})
+            continue
+        specs.append(
+            {
+                "name": name,
+                "dtype": short(value.dtype),
+                "shape": list(value.shape),
+                "strides": list(value.stride()),
+                "offset": value.storage_offset(),
+                "elements": value.untyped_storage().nbytes() // value.element_size(),
+                "blob": len(blobs),
+            }
+        )
+        blobs.append(storage_bytes(value))
+    return specs, blobs
+
+
+def storage_bytes(tensor: torch.Tensor) -> bytes:
+    """All bytes of a CPU tensor's storage, gaps included."""
+    if tensor.numel() == 0:
+        return b""
+    flat = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
+    return flat.numpy().tobytes()
+
+
+def decode(blob, dtype: str, shape) -> torch.Tensor:
+    """Raw bytes as a tensor. Raises Wrong when the worker's bytes do not fit its own words."""
+    kind = getattr(torch, dtype, None)
+    if not isinstance(kind, torch.dtype):
+        raise Wrong(f"the result has an unknown dtype {dtype!r}", "robust")
+    count = math.prod(shape)
+    if len(blob) != count * torch.empty((), dtype=kind).element_size():
+        raise Wrong("the result's bytes do not fit its shape", "robust")
+    if count == 0:
+        return torch.empty(shape, dtype=kind)
+    return torch.frombuffer(bytearray(blob), dtype=kind).reshape(shape)
+
+
+def short(dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def place(index: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, index))}]"
+
+
+def number(value) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def grid_text(launch: dict) -> str:
+    grid = launch["grid"]
+    while len(grid) > 1 and grid[-1] == 1:
+        grid = grid[:-1]
+    return "(" + ", ".join(map(str, grid)) + ("," if len(grid) == 1 else "") + ")"
+
+
+def outside_text(event: dict) -> str:
+    """One out-of-bounds event as a sentence."""
+    name = event["buffer"] or "a tensor"
+    verb = {"load": "tl.load reads", "store": "tl.store writes", "atomic": "tl.atomic changes"}
+    end = "past the end of" if event["side"] == "after" else "before the start of"
+    program = event["program"]
+    while len(program) > 1 and program[-1] == 0:
+        program = program[:-1]
+    number_ = program[0] if len(program) == 1 else tuple(program)
+    return (
+        f"line {event['line']}: {verb[event['op']]} {plural(event['count'], 'element')} {end} "
+        f"{name} ({plural(event['elements'], 'element')}) in program {number_}"
+    )
+
+
+def _cause_of(text: str) -> str:
+    """The concept behind an exception's text, where the text tells."""
+    lower = text.lower()
+    if "grid" in lower:
+        return "grid"
+    return "robust"

@@ -1,0 +1,5 @@
+"""The gpu lane, inside the worker."""
+
+
+class Card:
+    pass

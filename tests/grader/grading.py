@@ -1,0 +1,85 @@
+"""One suite on one file, without pytest: what the class grader and selfcheck use, and pytest too."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+from .evidence import Evidence, NotJudged, Wrong
+from .judge import Nursery
+from .scorecard import Check, Scorecard, environment
+
+PROJECT = Path(__file__).resolve().parents[2]
+SUITE = re.compile(r"test_(\d\d_\w+)\.py$")
+
+
+def check(concept: str, points: int, lane: str = "trace"):
+    """Mark a test function as a graded check: its concept, its points, the lane that judges it."""
+
+    def mark(function):
+        function.graded = (concept, points, lane)
+        return function
+
+    return mark
+
+
+def katas() -> list[str]:
+    """All katas that have a suite, in order: ["01_vector_add", ...]."""
+    return sorted(
+        m[1] for p in (PROJECT / "tests").glob("test_*.py") if (m := SUITE.search(p.name))
+    )
+
+
+def suite(kata: str) -> ModuleType:
+    """The suite's module (tests/ is on sys.path)."""
+    return importlib.import_module(f"test_{kata}")
+
+
+def open_check(function: Callable) -> Check:
+    """The verdict of a graded test function before it has run."""
+    concept, points, lane = function.graded  # type: ignore[attr-defined]
+    title = (function.__doc__ or "").strip().splitlines()
+    name = function.__name__.removeprefix("test_")
+    return Check(name, concept, lane, points, title=title[0] if title else "")
+
+
+def settle(verdict: Check, error: BaseException | None, evidence_lanes: dict[str, bool]) -> None:
+    """Turn what a check raised (None: nothing) into its verdict."""
+    if not evidence_lanes.get(verdict.lane, False):
+        gpu = verdict.lane == "gpu"
+        verdict.decide("not-judged", "needs a GPU" if gpu else f"the {verdict.lane} lane is off")
+    elif error is None:
+        verdict.decide("passed")
+    elif isinstance(error, Wrong):
+        verdict.decide("failed", error.message, error.cause, error.line)
+    elif isinstance(error, NotJudged):
+        verdict.decide("not-judged", str(error))
+    else:
+        text = "".join(traceback.format_exception(error)[-3:])
+        verdict.decide(
+            "error", f"the grader itself failed: {type(error).__name__}: {error}\n{text}"
+        )
+
+
+def grade(kata: str, file: Path, nursery: Nursery, lanes: dict[str, bool], seed: str) -> Scorecard:
+    """Run every check of a kata's suite on one file."""
+    module = suite(kata)
+    functions = [f for f in vars(module).values() if hasattr(f, "graded")]
+    card = Scorecard(kata, str(file), lanes, environment(None), [open_check(f) for f in functions])
+    evidence = Evidence(module.KATA, file.resolve(), nursery, lanes, seed)
+    try:
+        for verdict, function in zip(card.checks, functions, strict=True):
+            error: BaseException | None = None
+            if lanes.get(verdict.lane, False):
+                try:
+                    function(evidence)
+                except Exception as raised:
+                    error = raised
+            settle(verdict, error, lanes)
+    finally:
+        evidence.close()
+    return card

@@ -1,0 +1,348 @@
+"""Triton's interpreter with every memory access handed to a recorder. Runs in the worker only.
+
+All private names of `triton.runtime.interpreter` that the project relies on stand in this one
+file (seen the same in Triton 3.6 to 3.9; tests/selftest/test_interpreter.py notices a move):
+
+* `interpreter_builder.create_masked_load` / `create_masked_store`: plain, block-pointer and
+  descriptor accesses all end there. `create_atomic_rmw` / `create_atomic_cas`: atomics.
+* `TensorHandle`: one value of a kernel, a numpy array and a Triton dtype.
+* `GridExecutor.__call__`: one launch. `interpreter_builder.set_grid_idx`: the next program.
+
+What the interpreter gets wrong for legal kernels is mended here, so that no right kernel pays for
+it: bf16 (kept as fp32 numbers that are rounded to bf16 after every operation, to nearest even),
+lanes that are masked off without `other` (undefined on a GPU: they read as NaN here, not as a
+convenient zero), run-time loop variables without `.to()`, grids given as lists or computed from
+scalar arguments, and the common libdevice functions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+import types
+
+import numpy as np
+import triton
+import triton.language as tl
+import triton.runtime.interpreter as interp
+from triton.runtime.interpreter import TensorHandle, interpreter_builder
+
+BUILDER = type(interpreter_builder)
+
+
+def round_to_bf16(data: np.ndarray) -> np.ndarray:
+    """fp32 numbers rounded to the nearest bf16 (ties to even), still held as fp32."""
+    return unpack_bf16(pack_bf16(data))
+
+
+def pack_bf16(data: np.ndarray) -> np.ndarray:
+    """fp32 numbers as raw bf16 bit patterns (uint16), rounded to nearest even; NaN stays NaN."""
+    data = np.ascontiguousarray(data, dtype=np.float32)
+    bits = data.view(np.uint32)
+    rounded = (bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))) >> 16
+    return np.where(np.isnan(data), np.uint32(0x7FC0), rounded).astype(np.uint16)
+
+
+def unpack_bf16(bits: np.ndarray) -> np.ndarray:
+    """Raw bf16 bit patterns (uint16) as fp32 numbers."""
+    return (np.ascontiguousarray(bits).astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def poison(shape: tuple, dtype: np.dtype) -> np.ndarray:
+    """What a lane reads that must not be used: NaN, or a large odd number for integers."""
+    if dtype.kind == "f":
+        return np.full(shape, np.nan, dtype)
+    if dtype.kind == "b":
+        return np.ones(shape, dtype)
+    return np.full(shape, np.iinfo(dtype).max // 3, dtype)
+
+
+def _is_bf16(dtype) -> bool:
+    return getattr(dtype, "name", None) == "bf16"
+
+
+class _LoopIndex(int):
+    """A loop variable over run-time bounds: an int that also answers as a Triton scalar does."""
+
+    def to(self, dtype, *args, **kwargs):
+        return self._tensor().to(dtype)
+
+    @property
+    def dtype(self):
+        return tl.int32
+
+    def _tensor(self):
+        return interp.interpreter_semantic.to_tensor(int(self), False)
+
+
+def kernel_range(*args):
+    """`range` as kernels see it: loop variables convert like tensors do in compiled code."""
+    return (_LoopIndex(i) for i in range(*args))
+
+
+def install(recorder, file: str) -> None:
+    """Route every access of the interpreter in this process through `recorder`.
+
+    `file` is the path of the file under test; a recorded line is the innermost frame in it.
+    """
+
+    def line() -> int:
+        frame = sys._getframe(2)
+        while frame is not None:
+            if frame.f_code.co_filename == file:
+                return frame.f_lineno
+            frame = frame.f_back
+        return 0
+
+    def as_mask(mask, shape):
+        data = mask.data if isinstance(mask, TensorHandle) else mask
+        data = np.asarray(data, dtype=bool)
+        return data if data.shape == shape else np.broadcast_to(data, shape)
+
+    def masked_load(self, ptrs, mask, other, *policy, **named):
+        element = ptrs.get_element_ty()
+        bf16 = _is_bf16(element)
+        dtype = np.dtype(np.uint16) if bf16 else interp._get_np_dtype(element)
+        addresses = ptrs.data
+        mask = as_mask(mask, addresses.shape)
+        inside = recorder.access("load", addresses, mask, dtype.itemsize, line())
+        fill = None
+        if other is None:
+            if inside is not mask or not mask.all():
+                fill = poison(addresses.shape, np.dtype(np.float32) if bf16 else dtype)
+        else:
+            fill = np.broadcast_to(other.data, addresses.shape)
+            if inside is not mask:
+                fill = np.where(mask & ~inside, poison((), fill.dtype), fill)
+        if fill is None:
+            fill = np.zeros(addresses.shape, dtype)
+        elif bf16:
+            fill = pack_bf16(fill)
+        data = interp._interpreter.load(addresses, inside, fill, dtype)
+        return TensorHandle(unpack_bf16(data) if bf16 else data, element)
+
+    def masked_store(self, ptrs, value, mask, *policy, **named):
+        element = ptrs.get_element_ty()
+        data = pack_bf16(value.data) if _is_bf16(element) else value.data
+        addresses = ptrs.data
+        data = np.broadcast_to(data, addresses.shape)
+        mask = as_mask(mask, addresses.shape)
+        inside = recorder.access("store", addresses, mask, data.dtype.itemsize, line(), data)
+        return interp._interpreter.store(addresses, data, inside)
+
+    def atomic_rmw(self, operation, ptr, val, mask, sem, scope):
+        mask = as_mask(mask, ptr.data.shape)
+        inside = recorder.access("atomic", ptr.data, mask, val.data.dtype.itemsize, line())
+        operation = self.ir_rmw_op_to_interpreter_rmw_op[operation]
+        sem = self.ir_sem_to_interpreter_sem[sem]
+        old = interp._interpreter.atomic_rmw(operation, ptr.data, val.data, inside, sem)
+        return TensorHandle(old, val.dtype.scalar)
+
+    original_cas = BUILDER.create_atomic_cas
+
+    def atomic_cas(self, ptr, cmp, val, sem, scope):
+        mask = np.ones(ptr.data.shape, dtype=bool)
+        inside = recorder.access("atomic", ptr.data, mask, val.data.dtype.itemsize, line())
+        if not inside.all():
+            return TensorHandle(poison(ptr.data.shape, cmp.data.dtype), cmp.dtype.scalar)
+        return original_cas(self, ptr, cmp, val, sem, scope)
+
+    BUILDER.create_masked_load = masked_load
+    BUILDER.create_masked_store = masked_store
+    BUILDER.create_atomic_rmw = atomic_rmw
+    BUILDER.create_atomic_cas = atomic_cas
+    _interpret_library()
+    _patch_language_once()
+    _mend_bf16()
+    _mend_dot()
+    _mend_libdevice()
+    _record_launches(recorder)
+
+
+def _interpret_library() -> None:
+    """Swap Triton's own @jit functions (tl.sum, tl.cdiv, ...) for interpreted ones.
+
+    They were decorated when triton was imported, in compiled mode.
+    """
+    from triton.runtime.jit import JITFunction
+
+    swapped: dict[int, interp.InterpretedFunction] = {}
+    owners = [m for name, m in sys.modules.items() if name.startswith("triton.language") and m]
+    for owner in [*owners, tl.tensor]:
+        for name, value in list(vars(owner).items()):
+            if isinstance(value, JITFunction):
+                if id(value) not in swapped:
+                    swapped[id(value)] = interp.InterpretedFunction(value.fn)
+                setattr(owner, name, swapped[id(value)])
+
+
+def _patch_language_once() -> None:
+    """Put the interpreted `tl` in place for good.
+
+    Triton patches and restores the whole language around every launch, and once more at every call
+    of a device function (tl.sum is one): 20 ms each. This process never runs compiled kernels.
+    """
+
+    def everything():
+        """Stands in for a kernel whose globals hold the language."""
+
+    class Kept:
+        def restore(self) -> None:
+            """The patches stay."""
+
+    # Off in compiled code as well, unless asked for; it doubles the time of every integer operation.
+    interpreter_builder.options = dataclasses.replace(
+        interpreter_builder.options, sanitize_overflow=False
+    )
+    scope = types.FunctionType(everything.__code__, {"tl": tl, "core": tl.core})
+    interp._patch_lang(scope)
+    interp._patch_lang = lambda fn: Kept()
+
+
+def _mend_bf16() -> None:
+    """Make bf16 arithmetic right: fp32 numbers inside, rounded to bf16 after each operation."""
+    original_dtype, original_size = interp._get_np_dtype, interp._validate_np_data_size
+    original_fabs = BUILDER.create_fabs
+
+    known: dict[str, np.dtype] = {}
+
+    def np_dtype(dtype):
+        scalar = dtype.element_ty if isinstance(dtype, tl.block_type) else dtype
+        name = getattr(scalar, "name", str(scalar))
+        if name not in known:
+            bf16 = _is_bf16(scalar)
+            known[name] = np.dtype(np.float32) if bf16 else original_dtype(scalar)
+        return known[name]
+
+    def fits(data, dtype):
+        if _is_bf16(dtype):
+            return data.dtype != np.float64
+        return original_size(data, dtype)
+
+    def settle(self):
+        if _is_bf16(self.dtype) and self.data.dtype.kind == "f":
+            self.data = round_to_bf16(self.data)
+
+    def convert(self, src, dst_type, *rounding):
+        dst = dst_type.scalar
+        if src.dtype.scalar.is_fp8() or dst.is_fp8():
+            return original_fp_to_fp(self, src, dst_type, *(rounding or (None,)))
+        return TensorHandle(src.data.astype(np_dtype(dst)), dst)
+
+    def bitcast(self, src, dst_type):
+        data = pack_bf16(src.data) if _is_bf16(src.dtype.scalar) else src.data
+        if _is_bf16(dst_type.scalar):
+            return TensorHandle(unpack_bf16(data.view(np.uint16)), dst_type.scalar)
+        return TensorHandle(data.view(np_dtype(dst_type)), dst_type.scalar)
+
+    def fabs(self, arg):
+        if _is_bf16(arg.dtype):
+            return TensorHandle(np.abs(arg.data), arg.dtype.scalar)
+        return original_fabs(self, arg)
+
+    def bf16_constant(self, value):
+        return TensorHandle(np.array([value], dtype=np.float32), tl.bfloat16)
+
+    original_fp_to_fp = BUILDER.create_fp_to_fp
+    interp._get_np_dtype = np_dtype
+    interp._validate_np_data_size = fits
+    TensorHandle.__post_init__ = settle
+    BUILDER.cast_impl = convert
+    BUILDER.create_fp_to_fp = convert
+    BUILDER.create_bitcast = bitcast
+    BUILDER.create_fabs = fabs
+    BUILDER.get_bf16 = bf16_constant
+
+
+def _mend_dot() -> None:
+    """tl.dot through fp32 BLAS: the same products, summed in fp32, some ten times faster.
+
+    With a narrower accumulator the block's product is rounded to it, as a tensor core would.
+    """
+    original = BUILDER.create_dot
+    small = (np.float16, np.float32)
+
+    def dot(self, a, b, d, *options):
+        if a.data.dtype not in small or b.data.dtype not in small or d.data.dtype.kind != "f":
+            return original(self, a, b, d, *options)
+        product = np.matmul(a.data.astype(np.float32), b.data.astype(np.float32))
+        return TensorHandle(product.astype(d.data.dtype) + d.data, d.dtype.scalar)
+
+    BUILDER.create_dot = dot
+
+
+def _record_launches(recorder) -> None:
+    """Tell the recorder where a launch and each of its programs begin and end."""
+    original_call = interp.GridExecutor.__call__
+    original_program = BUILDER.set_grid_idx
+
+    def set_program(self, x, y, z):
+        recorder.begin_program((x, y, z))
+        original_program(self, x, y, z)
+
+    def call(self, *args, **kwargs):
+        kernel = getattr(self.fn, "__name__", "kernel")
+        names = dict(zip(self.arg_names, args, strict=False))
+        names.update({k: v for k, v in kwargs.items() if k in self.arg_names})
+        grid = recorder.grid_for(self.grid(dict(names)) if callable(self.grid) else self.grid)
+        self.grid = grid
+        recorder.begin_launch(kernel, grid, names)
+        try:
+            with np.errstate(all="ignore"):
+                return original_call(self, *args, **kwargs)
+        finally:
+            recorder.end_launch()
+
+    # Tensors are on the CPU already: hand them to the kernel as they are, without Triton's detour.
+    interp.GridExecutor._init_args_hst = lambda self, args, kwargs: (args, kwargs)
+    interp.GridExecutor._restore_args_dev = lambda self, *args: None
+    BUILDER.set_grid_idx = set_program
+    interp.GridExecutor.__call__ = call
+
+
+# libdevice functions that numpy or the standard library computes as well. In the interpreter
+# the stubs of triton.language.extra.libdevice silently return None.
+_UNARY = {
+    "abs": np.abs, "fabs": np.abs, "acos": np.arccos, "asin": np.arcsin, "atan": np.arctan,
+    "ceil": np.ceil, "cos": np.cos, "cosh": np.cosh, "exp": np.exp, "exp2": np.exp2,
+    "expm1": np.expm1, "floor": np.floor, "log": np.log, "log10": np.log10, "log1p": np.log1p,
+    "log2": np.log2, "rint": np.rint, "sin": np.sin, "sinh": np.sinh, "sqrt": np.sqrt,
+    "tan": np.tan, "tanh": np.tanh, "trunc": np.trunc,
+    "erf": np.vectorize(math.erf, otypes=[np.float64]),
+    "erfc": np.vectorize(math.erfc, otypes=[np.float64]),
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "fast_expf": np.exp, "fast_tanhf": np.tanh, "fast_logf": np.log,
+}  # fmt: skip
+_BINARY = {
+    "atan2": np.arctan2, "fmod": np.fmod, "pow": np.power, "div_rn": np.divide,
+    "hypot": np.hypot, "fast_dividef": np.divide, "fast_powf": np.power,
+}  # fmt: skip
+
+
+def _mend_libdevice() -> None:
+    def stand_in(function):
+        def call(*args, **kwargs):
+            arrays = [a.handle.data if isinstance(a, tl.tensor) else a for a in args]
+            first = next(a for a in args if isinstance(a, tl.tensor))
+            data = np.asarray(function(*arrays)).astype(first.handle.data.dtype)
+            return tl.tensor(TensorHandle(data, first.handle.dtype), first.type)
+
+        return call
+
+    modules = []
+    for path in ("libdevice", "cuda.libdevice", "hip.libdevice"):
+        try:
+            module = __import__(f"triton.language.extra.{path}", fromlist=["_"])
+        except ImportError:
+            continue
+        modules.append(module)
+    for module in modules:
+        for name, function in (_UNARY | _BINARY).items():
+            if hasattr(module, name):
+                setattr(module, name, stand_in(function))
+
+
+def version_note() -> str:
+    """The Triton version, for messages."""
+    return f"Triton {triton.__version__}"

@@ -1,0 +1,143 @@
+"""What a suite states about its kata, once: the lanes, benchmarks and pictures all read this.
+
+>>> KATA = Kata(launcher="add", parameters=("x", "y"), inputs=inputs, reference=reference, ...)
+
+A case is a dict of keyword arguments for `inputs`, plus a group name. Sizes in a case may be
+functions of the block that the kernel under test was seen to use, so that BLOCK - 1, BLOCK and
+BLOCK + 1 mean the learner's own block.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+TARGETS = ("sm_80", "sm_89", "sm_90", "sm_100", "gfx942")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call of the launcher: the group that a check asks for, and arguments for `inputs`."""
+
+    group: str
+    sizes: dict[str, Any] = field(default_factory=dict)
+    name: str = ""
+
+    def settled(self, block: Sequence[int]) -> Case:
+        """The same case with sizes that depend on the block worked out."""
+        sizes = {k: v(block) if callable(v) else v for k, v in self.sizes.items()}
+        shown = ", ".join(f"{k}={_short(v)}" for k, v in sizes.items())
+        return Case(self.group, sizes, self.name or shown)
+
+
+def case(group: str, *, name: str = "", **sizes) -> Case:
+    """A case in `group`; a size may be a function of the kernel's block (a sequence of ints)."""
+    return Case(group, sizes, name)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The fewest bytes that must move and the arithmetic to be done, for one call."""
+
+    read: int  # bytes
+    written: int  # bytes
+    flops: int = 0
+
+
+@dataclass(frozen=True)
+class Kata:
+    """Everything the engine needs to know about a kata.
+
+    launcher    name of the function that a suite calls
+    parameters  its parameter names, for messages
+    inputs      inputs(draw, **sizes) -> list of arguments (tensors and plain values)
+    reference   reference(*arguments in fp64) -> fp64 result, or a tuple of them
+    bound       bound(want, *arguments) -> absolute error allowed per element, beyond nothing
+    result      result(*arguments) -> list of (shape, dtype) expected; default: like the first
+    cases       the cases, the first of group "probe" being the one that shows the block
+    widen       widen(block, *arguments) -> a grid large enough, to judge offsets without the grid
+    usual_block the block to size cases by when the kernel's own cannot be seen
+    cost        cost(*arguments) -> Cost
+    baseline    PyTorch's own operation with the same arguments, for the speed check
+    speed_case  sizes for the speed check; marks: (pass, distinction) as shares, see `speed`
+    suspects    (concept, sentence, formula): usual mistakes, recognised by the numbers they give
+    allowed     PyTorch operators the contract lets the launcher use beyond allocating and viewing
+    """
+
+    launcher: str
+    parameters: tuple[str, ...]
+    inputs: Callable
+    reference: Callable
+    bound: Callable
+    cases: tuple[Case, ...]
+    widen: Callable
+    cost: Callable
+    baseline: Callable
+    speed_case: dict
+    marks: tuple[float, float] = (0.8, 0.95)
+    result: Callable | None = None
+    usual_block: tuple[int, ...] = (1024,)
+    targets: tuple[str, ...] = TARGETS
+    allowed: tuple[str, ...] = ()
+    suspects: tuple[tuple[str, str, Callable], ...] = ()
+
+    def expected(self, arguments: list) -> list[tuple[tuple[int, ...], torch.dtype]]:
+        """Shape and dtype of each result."""
+        if self.result is not None:
+            return self.result(*arguments)
+        return [(tuple(arguments[0].shape), arguments[0].dtype)]
+
+
+class Draw:
+    """Seeded inputs. The same seed and case give the same numbers on every machine."""
+
+    def __init__(self, seed: str, label: str):
+        digest = hashlib.sha256(f"{seed}|{label}".encode()).digest()
+        self.generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
+
+    def normal(self, shape, dtype=torch.float32, mean=0.5, std=1.0, layout="contiguous"):
+        """Normal numbers; the mean is not zero, so that a lost term shows."""
+        values = torch.randn(shape, generator=self.generator, dtype=torch.float64) * std + mean
+        return lay_out(values.to(dtype), layout)
+
+    def integers(self, shape, dtype=torch.int32, low=-4, high=5, layout="contiguous"):
+        """Whole numbers from low to high - 1."""
+        values = torch.randint(low, high, shape, generator=self.generator, dtype=torch.int64)
+        return lay_out(values.to(dtype), layout)
+
+
+def lay_out(values: torch.Tensor, layout: str) -> torch.Tensor:
+    """The same values in another memory layout; the gaps between them hold NaN (or junk).
+
+    contiguous | transposed (last two dimensions swapped in memory) | padded (rows apart) |
+    spread (every second element of a padded row) | shifted (contiguous, one element in)
+    """
+    shape = list(values.shape)
+    if layout == "contiguous" or values.numel() == 0:
+        return values.contiguous()
+    strides, step = [0] * len(shape), 1
+    order = list(range(len(shape)))[::-1]
+    if layout == "transposed" and len(shape) > 1:
+        order[0], order[1] = order[1], order[0]
+    if layout == "spread":
+        step = 2
+    for place, dim in enumerate(order):
+        strides[dim] = step
+        step *= shape[dim]
+        if place == 0 and layout in ("padded", "spread"):
+            step += 5
+    offset = 1 if layout == "shifted" else 0
+    length = offset + 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+    junk = float("nan") if values.dtype.is_floating_point else 77
+    storage = torch.full((length,), junk, dtype=values.dtype)
+    view = torch.as_strided(storage, shape, strides, offset)
+    view.copy_(values)
+    return view
+
+
+def _short(value) -> str:
+    return str(value).removeprefix("torch.").replace(" ", "")

@@ -1,0 +1,137 @@
+"""The memory that a traced launcher works in: every tensor a buffer of its own, with room around it.
+
+Inputs and everything the launcher allocates live in anonymous mappings with an unused gap on both
+sides, so an address that misses its tensor never lands in another one by chance, and new memory is
+filled with NaN (integers: a large odd number) so that an element nobody wrote shows.
+
+A buffer keeps a shadow: the bytes it must hold if only kernels (and allocations) wrote to it. A
+difference means that something else did the work.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import mmap
+
+import numpy as np
+import torch
+
+GAP = 1 << 16  # bytes before and after each buffer
+POISON_INT = {1: 0x55, 2: 0x5555, 4: 0x55555555, 8: 0x5555555555555555}
+
+
+class Buffer:
+    """One storage: its bytes, its shadow, and per element who read and wrote it."""
+
+    def __init__(self, name: str, kind: str, start: int, raw: np.ndarray, itemsize: int):
+        self.name = name
+        self.kind = kind  # input | empty | filled | copy | foreign
+        self.start = start
+        self.end = start + raw.nbytes
+        self.raw = raw
+        self.itemsize = itemsize
+        self.elements = raw.nbytes // itemsize
+        self.shadow = raw.copy()
+        self.read = np.zeros(self.elements, bool)
+        self.written = np.zeros(self.elements, bool)
+        self.masked_off = np.zeros(self.elements, bool)  # a masked-off store lane pointed here
+        self.twice = np.zeros(self.elements, bool)  # two programs of one launch stored here
+        self.writer = np.full(self.elements, -1, np.int32)  # program of this launch
+        self.loaded_bytes = self.stored_bytes = 0
+        self.conflicts = 0  # stores of a different value to an element another program wrote
+
+    def index(self, addresses: np.ndarray) -> np.ndarray:
+        """Element numbers of byte addresses in this buffer."""
+        return (addresses - np.uint64(self.start)).astype(np.int64) // self.itemsize
+
+    def resync(self) -> None:
+        """Take the present bytes as the expected ones (after an allowed operation)."""
+        np.copyto(self.shadow, self.raw)
+
+    def tampered(self) -> int:
+        """How many elements differ from what kernels and allocations left there."""
+        if np.array_equal(self.shadow, self.raw):
+            return 0
+        return int(np.count_nonzero(self.shadow != self.raw)) // self.itemsize or 1
+
+
+class Memory:
+    """All buffers of one case, found by address."""
+
+    def __init__(self) -> None:
+        self.buffers: list[Buffer] = []
+        self._starts: list[int] = []
+        self._keep: list = []
+
+    def find(self, address: int) -> Buffer | None:
+        """The buffer at or nearest to this byte address."""
+        if not self.buffers:
+            return None
+        at = bisect.bisect_right(self._starts, address) - 1
+        near = [self.buffers[i] for i in (at, at + 1) if 0 <= i < len(self.buffers)]
+        return min(near, key=lambda b: max(b.start - address, address - b.end + 1, 0))
+
+    def add(self, buffer: Buffer) -> Buffer:
+        at = bisect.bisect_left(self._starts, buffer.start)
+        self._starts.insert(at, buffer.start)
+        self.buffers.insert(at, buffer)
+        return buffer
+
+    def allocate(self, nbytes: int, itemsize: int, dtype, name: str, kind: str):
+        """A fresh 1-D tensor of `dtype` over its own guarded memory, and its Buffer."""
+        room = mmap.mmap(-1, GAP + nbytes + GAP + mmap.PAGESIZE)
+        tensor = torch.frombuffer(room, dtype=dtype, count=nbytes // itemsize, offset=GAP)
+        raw = np.frombuffer(room, np.uint8, nbytes, GAP)
+        self._keep.append(room)
+        return tensor, self.add(Buffer(name, kind, tensor.data_ptr(), raw, itemsize))
+
+    def place(self, size, stride, dtype, name: str, kind: str, offset: int = 0, elements=None):
+        """A tensor of this shape and these strides (in elements) in guarded memory.
+
+        `elements` is the storage's length; by default just what shape, strides and offset need.
+        Tensors without elements get ordinary memory: there is nothing to guard.
+        """
+        itemsize = torch.empty((), dtype=dtype).element_size()
+        needed = offset + 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+        if 0 in size:
+            return torch.empty_strided(size, stride, dtype=dtype)
+        length = max(needed, elements or 0)
+        flat, buffer = self.allocate(length * itemsize, itemsize, dtype, name, kind)
+        poison(flat)
+        buffer.resync()
+        return torch.as_strided(flat, size, stride, offset)
+
+    def of(self, tensor) -> Buffer | None:
+        """The buffer that holds this tensor's storage, if the memory knows it."""
+        try:
+            start = tensor.untyped_storage().data_ptr()
+        except Exception:
+            return None
+        if start == 0:
+            return None
+        at = bisect.bisect_right(self._starts, start) - 1
+        if at >= 0 and self.buffers[at].start <= start < self.buffers[at].end:
+            return self.buffers[at]
+        return None
+
+    def adopt(self, tensor, name: str) -> Buffer | None:
+        """Register a storage that was made in some way the memory did not see ('foreign')."""
+        storage = tensor.untyped_storage()
+        if storage.nbytes() == 0 or storage.data_ptr() == 0 or tensor.device.type != "cpu":
+            return None
+        view = (ctypes.c_uint8 * storage.nbytes()).from_address(storage.data_ptr())
+        raw = np.frombuffer(view, np.uint8)
+        self._keep.append(storage)
+        itemsize = tensor.element_size()
+        return self.add(Buffer(name, "foreign", storage.data_ptr(), raw, itemsize))
+
+
+def poison(flat: torch.Tensor) -> None:
+    """Fill with what no right kernel leaves behind: NaN, or a large odd number."""
+    if flat.dtype.is_floating_point:
+        flat.fill_(float("nan"))
+    elif flat.dtype == torch.bool:
+        flat.fill_(True)
+    else:
+        flat.fill_(POISON_INT[flat.element_size()])

@@ -1,0 +1,328 @@
+"""What a kernel did to memory, access by access: the trace lane's record. Worker side.
+
+`interpreter.install` calls `access` for every load, store and atomic before it happens. Lanes that
+would leave their tensor are noted and switched off, so that nothing is corrupted and the rest of
+the kernel still shows what it does.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .memory import Buffer, Memory
+
+
+class Recorder:
+    """The record of one call of a launcher; `facts()` is its JSON form."""
+
+    def __init__(self) -> None:
+        self.reset(Memory())
+
+    def reset(self, memory: Memory, grid_override=None) -> None:
+        """Forget everything and record into `memory` from now on.
+
+        `grid_override`: a grid to launch instead of the kernel's own where that has fewer programs.
+        """
+        self.memory = memory
+        self.launches: list[dict] = []
+        self.sites: dict[tuple, dict] = {}  # (line, operation) -> lanes, active lanes
+        self.outside: dict[tuple, dict] = {}  # (line, operation, buffer, side) -> event
+        self.hazards: dict[tuple, dict] = {}  # (kind, line, buffer) -> event
+        self.grid_override = grid_override
+        self.in_kernel = False
+        self.program = (0, 0, 0)
+        self._active = True
+        self._number = 0
+        self._launch: dict | None = None
+
+    # ---- launches and programs ---------------------------------------------------------------
+
+    def grid_for(self, grid) -> tuple[int, ...]:
+        """The grid to run, as three whole numbers; raises TypeError for anything else."""
+        try:
+            grid = tuple(int(size) for size in grid)
+        except TypeError:
+            raise TypeError(f"a grid must be a tuple of whole numbers, not {grid!r}") from None
+        if not 1 <= len(grid) <= 3:
+            raise TypeError(f"a grid has one, two or three dimensions, not {len(grid)}")
+        grid = grid + (1,) * (3 - len(grid))
+        wanted = self.grid_override
+        if wanted is not None and math.prod(grid) < math.prod(wanted):
+            grid = tuple(wanted) + (1,) * (3 - len(wanted))
+        return grid
+
+    def begin_launch(self, kernel: str, grid: tuple, arguments: dict) -> None:
+        self.check_shadows()
+        for name, value in arguments.items():
+            self._name(name, getattr(value, "base", value))
+        for buffer in self.memory.buffers:
+            buffer.writer.fill(-1)
+        self._launch = {
+            "kernel": kernel,
+            "grid": list(grid),
+            "programs": math.prod(grid),
+            "idle": 0,
+            "atomics": 0,
+            "stores": {},  # buffer -> lanes of all its stores, masked ones too
+            "most": {},  # buffer -> active store lanes of the busiest program
+            "block": [],  # shape of the largest store
+            "loads": {},  # buffer -> shape of its largest load
+        }
+        self.launches.append(self._launch)
+        self._active = True
+        self._number = -1
+        self._program_lanes: dict[str, int] = {}
+
+    def begin_program(self, program: tuple) -> None:
+        self._finish_program()
+        self.program = program
+        self._number += 1
+        self._active = False
+        self.in_kernel = True
+
+    def end_launch(self) -> None:
+        self.in_kernel = False
+        self._finish_program()
+        self._active = True
+        self.program = (0, 0, 0)
+        for buffer in self.memory.buffers:
+            if buffer.stored_bytes:
+                buffer.resync()
+
+    def _finish_program(self) -> None:
+        if self._launch is None:
+            return
+        if not self._active:
+            self._launch["idle"] += 1
+        most = self._launch["most"]
+        for name, lanes in self._program_lanes.items():
+            most[name] = max(most.get(name, 0), lanes)
+        self._program_lanes.clear()
+
+    def _name(self, name: str, value) -> None:
+        if not hasattr(value, "untyped_storage"):
+            return
+        plain = name.removesuffix("_ptr").removesuffix("_desc") or name
+        buffer = self.memory.of(value)
+        if buffer is None:
+            self.memory.adopt(value, plain)
+        elif not buffer.name:
+            buffer.name = plain
+
+    def check_shadows(self) -> None:
+        """Note every buffer that changed while no kernel ran."""
+        for buffer in self.memory.buffers:
+            changed = buffer.tampered()
+            if changed:
+                self._hazard("changed-outside", 0, buffer, changed)
+                buffer.resync()
+
+    # ---- accesses ----------------------------------------------------------------------------
+
+    def access(self, op, addresses, mask, itemsize, line, data=None):
+        """Record one access of a block of lanes; returns the mask of lanes that may go ahead.
+
+        `addresses` uint64 byte addresses and `mask` bool, of one shape; `data` the values of a
+        store. The very same mask object comes back when every active lane is in bounds.
+        """
+        flat, lanes = addresses.reshape(-1), mask.reshape(-1)
+        full = bool(lanes.all())
+        picked = flat if full else flat[lanes]
+        site = self.sites.get((line, op))
+        if site is None:
+            site = self.sites[(line, op)] = {"lanes": 0, "active": 0}
+        site["lanes"] += flat.size
+        site["active"] += picked.size
+        if picked.size == 0:
+            if op == "store":
+                self._masked_off(flat, self._nearest(flat), itemsize, addresses.shape)
+            return mask
+        low, high = int(picked.min()), int(picked.max())
+        buffer = self.memory.find(low)
+        if buffer is None or low < buffer.start or high + itemsize > buffer.end:
+            return self._partly_outside(op, addresses, mask, itemsize, line, data)
+        if op == "store":
+            if not full:
+                self._masked_off(flat[~lanes], buffer, itemsize, None)
+            self._count_store(buffer, flat.size, addresses.shape)
+            values = None if data is None else (data.reshape(-1) if full else data[mask])
+            self._stored(buffer, picked, values, itemsize, line, (high - low) // itemsize + 1)
+        else:
+            shapes = self._launch["loads"]
+            if flat.size > math.prod(shapes.get(buffer.name, (0,))):
+                shapes[buffer.name] = list(addresses.shape)
+            self._loaded(buffer, picked, itemsize, line, op)
+        return mask
+
+    def _loaded(self, buffer: Buffer, picked, itemsize, line, op) -> None:
+        at = buffer.index(picked)
+        buffer.read[at] = True
+        buffer.loaded_bytes += picked.size * itemsize
+        if op == "atomic":
+            self._active = True
+            self._launch["atomics"] += 1
+            buffer.written[at] = True
+            buffer.stored_bytes += picked.size * itemsize
+            return
+        if buffer.kind == "empty":
+            unwritten = int(np.count_nonzero(~buffer.written[at]))
+            if unwritten:
+                self._hazard("uninitialised", line, buffer, unwritten)
+        elif buffer.kind == "foreign":
+            self._hazard("foreign-read", line, buffer, picked.size)
+        if buffer.stored_bytes and not self._launch["atomics"]:
+            writers = buffer.writer[at]
+            racing = int(np.count_nonzero((writers >= 0) & (writers != self._number)))
+            if racing:
+                self._hazard("race", line, buffer, racing)
+
+    def _stored(self, buffer: Buffer, picked, values, itemsize, line, span) -> None:
+        self._active = True
+        lanes = self._program_lanes
+        lanes[buffer.name] = lanes.get(buffer.name, 0) + picked.size
+        at = buffer.index(picked)
+        writers = buffer.writer[at]
+        others = (writers >= 0) & (writers != self._number)
+        if others.any():
+            buffer.twice[at[others]] = True
+            if values is not None and itemsize == buffer.itemsize:
+                unsigned = np.dtype(f"u{itemsize}")
+                old = buffer.raw.view(unsigned)[at[others]]
+                new = np.ascontiguousarray(values[others]).view(unsigned)
+                buffer.conflicts += int(np.count_nonzero(old != new))
+        if span < picked.size:
+            self._hazard("collision", line, buffer, picked.size - span)
+        buffer.writer[at] = self._number
+        buffer.written[at] = True
+        buffer.stored_bytes += picked.size * itemsize
+
+    def _count_store(self, buffer: Buffer, lanes: int, shape) -> None:
+        stores = self._launch["stores"]
+        stores[buffer.name] = stores.get(buffer.name, 0) + lanes
+        if lanes > math.prod(self._launch["block"] or [0]):
+            self._launch["block"] = list(shape)
+
+    def _masked_off(self, addresses, buffer: Buffer | None, itemsize, shape) -> None:
+        """Note where masked-off store lanes pointed: a mask that drops elements shows there."""
+        if buffer is None:
+            return
+        if shape is not None:
+            self._count_store(buffer, addresses.size, shape)
+        inside = (addresses >= buffer.start) & (addresses <= buffer.end - itemsize)
+        buffer.masked_off[buffer.index(addresses[inside])] = True
+
+    def _nearest(self, addresses) -> Buffer | None:
+        return self.memory.find(int(addresses.min())) if addresses.size else None
+
+    def _partly_outside(self, op, addresses, mask, itemsize, line, data):
+        """Some active lanes leave every tensor: note them, and let the other lanes go ahead."""
+        inside = np.zeros(addresses.shape, bool)
+        shares = []
+        for buffer in self.memory.buffers:
+            here = mask & (addresses >= buffer.start) & (addresses <= buffer.end - itemsize)
+            count = int(np.count_nonzero(here))
+            if count:
+                shares.append((count, buffer))
+                inside |= here
+        bad = addresses[mask & ~inside]
+        if bad.size:
+            # The tensor these lanes were meant for: the one their block starts in, or nearest to.
+            first = int(addresses[mask].min())
+            owner = max(shares, key=lambda s: s[0])[1] if shares else self.memory.find(first)
+            for side in ("after", "before"):
+                lanes = bad >= owner.end - itemsize + 1 if side == "after" else bad < owner.start
+                count = int(np.count_nonzero(lanes))
+                if count:
+                    far = bad[lanes]
+                    distance = (
+                        int(far.max()) + itemsize - owner.end
+                        if side == "after"
+                        else owner.start - int(far.min())
+                    )
+                    self._outside(op, line, owner, side, count, distance // itemsize)
+        for count, buffer in shares:
+            here = mask & (addresses >= buffer.start) & (addresses <= buffer.end - itemsize)
+            if op == "store":
+                self._count_store(buffer, addresses.size, addresses.shape)
+                values = None if data is None else data[here]
+                self._stored(buffer, addresses[here], values, itemsize, line, count)
+            else:
+                self._loaded(buffer, addresses[here], itemsize, line, op)
+        if op == "store" and not shares:
+            self._active = True
+            owner = self.memory.find(int(addresses[mask].min()))
+            self._count_store(owner, addresses.size, addresses.shape)
+        return inside
+
+    def _outside(self, op, line, buffer, side, count, distance) -> None:
+        key = (line, op, id(buffer), side)
+        event = self.outside.get(key)
+        if event is None:
+            event = self.outside[key] = {
+                "line": line,
+                "op": op,
+                "buffer": buffer,
+                "side": side,
+                "program": list(self.program),
+                "count": count,
+                "total": 0,
+                "programs": 0,
+                "distance": 0,
+            }
+            event["_last"] = None
+        elif event["_last"] == self._number and event["programs"] == 1:
+            event["count"] += count
+        event["total"] += count
+        event["distance"] = max(event["distance"], distance)
+        if event["_last"] != self._number:
+            event["programs"] += 1
+            event["_last"] = self._number
+
+    def _hazard(self, kind, line, buffer, count) -> None:
+        event = self.hazards.setdefault(
+            (kind, line, id(buffer)),
+            {
+                "kind": kind,
+                "line": line,
+                "buffer": buffer,
+                "program": list(self.program),
+                "count": 0,
+            },
+        )
+        event["count"] += count
+
+    # ---- the JSON form -----------------------------------------------------------------------
+
+    def facts(self) -> dict:
+        """Everything recorded, as JSON-able values; buffers are named, sizes in elements."""
+
+        def plain(event):
+            out = {k: v for k, v in event.items() if k != "buffer" and not k.startswith("_")}
+            buffer = event["buffer"]
+            return out | {"buffer": buffer.name, "elements": buffer.elements}
+
+        return {
+            "launches": self.launches,
+            "sites": [
+                {"line": line, "op": op, **site} for (line, op), site in sorted(self.sites.items())
+            ],
+            "outside": [plain(e) for e in self.outside.values()],
+            "hazards": [plain(e) for e in self.hazards.values()],
+            "buffers": [
+                {
+                    "name": b.name,
+                    "kind": b.kind,
+                    "elements": b.elements,
+                    "itemsize": b.itemsize,
+                    "read": int(np.count_nonzero(b.read)),
+                    "written": int(np.count_nonzero(b.written)),
+                    "twice": int(np.count_nonzero(b.twice)),
+                    "conflicts": b.conflicts,
+                    "loaded_bytes": b.loaded_bytes,
+                    "stored_bytes": b.stored_bytes,
+                }
+                for b in self.memory.buffers
+            ],
+        }

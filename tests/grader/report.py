@@ -1,0 +1,126 @@
+"""What a learner reads: the report of one file, as plain text that fits a terminal.
+
+Colour never carries meaning alone, and NO_COLOR is respected.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import textwrap
+from pathlib import Path
+
+from .scorecard import Scorecard
+
+ORDER = (
+    "grid offsets mask values layout reduction precision accumulate fusion autotune robust speed"
+).split()
+WORDS = {"passed": "ok", "failed": "FAIL", "error": "ERROR", "not-judged": "--"}
+COLOURS = {"passed": "32", "failed": "31", "error": "35", "not-judged": "2"}
+TODO = re.compile(r"#\s*TODO\((\w+)\):\s*(.*)")
+
+
+def first_line(file: Path, lanes: dict[str, bool], gpu: str | None, off: dict[str, str]) -> str:
+    """What is under test: path, lanes, card."""
+    on = ", ".join(lane for lane, used in lanes.items() if used) or "none"
+    return f"{shown(file)} | lanes: {on} | {gpu or 'no GPU'}" + "".join(
+        f" | {lane} off: {why}" for lane, why in off.items() if lane != "gpu" or gpu
+    )
+
+
+def shown(path: Path) -> str:
+    """A path as a person would type it here."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd().resolve()))
+    except ValueError:
+        return str(path)
+
+
+def todos(file: Path) -> list[tuple[int, str, str]]:
+    """The open TODOs of a file: (line, concept, text)."""
+    try:
+        lines = file.read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+    found = []
+    for number, line in enumerate(lines, 1):
+        match = TODO.search(line)
+        if match:
+            text = match[2]
+            for more in lines[number:]:
+                extra = re.match(r"\s*#\s?(.*)", more)
+                if not extra or TODO.search(more):
+                    break
+                text += " " + extra[1].strip()
+            found.append((number, match[1], " ".join(text.split())))
+    return found
+
+
+def render(card: Scorecard, file: Path, lesson: Path | None, output: str = "") -> str:
+    """The whole report of one kata."""
+    width = min(max(shutil.get_terminal_size((88, 24)).columns, 40), 100)
+    lines = [""]
+    checks = sorted(card.checks, key=lambda c: ORDER.index(c.concept))
+    name = max(len(c.concept) for c in checks)
+    same = {c.message for c in checks if c.status == "failed"}
+    whole = len(same) == 1 and sum(c.status == "failed" for c in checks) > 2
+    for check in checks:
+        points = f"{check.points}/{check.max_points}"
+        if check.status == "not-judged":
+            points = f"-/{check.max_points}"
+        head = f"  {WORDS[check.status]:<5} {check.concept:<{name}} {points:>6}  "
+        lines.append(paint(head, check.status) + check.title)
+        text = check.message
+        if check.status == "passed" or (whole and check.status == "failed"):
+            text = ""
+        if text:
+            if check.line and f"line {check.line}" not in text:
+                text = f"line {check.line}: {text}"
+            if check.status == "not-judged":
+                text = "not judged here: " + text
+            indent = " " * min(len(head), 24)
+            for paragraph in text.splitlines():
+                lines += textwrap.wrap(
+                    paragraph, width, initial_indent=indent, subsequent_indent=indent
+                )
+    if whole:
+        failed = next(c for c in checks if c.status == "failed")
+        where = f"line {failed.line}: " if failed.line else ""
+        lines += ["", *textwrap.wrap(f"{where}{failed.message}", width)]
+    if output.strip():
+        lines += ["", "It printed:", *("  | " + x[: width - 4] for x in output.splitlines()[:6])]
+    open_points = f" ({card.not_judged} not judged on this machine)" if card.not_judged else ""
+    lines += ["", f"{card.kata}: {card.score} of {card.max_score} points{open_points}"]
+    lines += textwrap.wrap(next_step(card, checks, file, lesson), width, subsequent_indent="      ")
+    return "\n".join(lines)
+
+
+def next_step(card: Scorecard, checks: list, file: Path, lesson: Path | None) -> str:
+    """One sentence: what to do now."""
+    failed = [c for c in checks if c.status == "failed"]
+    broken = [c for c in checks if c.status == "error"]
+    if broken:
+        return (
+            "Next: an ERROR is a fault of the grader, not yours; please report it with this text."
+        )
+    if not failed:
+        if not card.success:
+            return "Next: nothing could be judged here; `nox -s doctor` says why."
+        return "All that can be judged here is right. Compare with the reference in solutions/."
+    first = failed[0]
+    open_todos = todos(file)
+    for line, concept, text in open_todos:
+        if concept == first.concept:
+            return f"Next: {first.concept}, line {line} of {shown(file)}: {text}"
+    at = f", line {first.line}" if first.line else ""
+    hints = f" Hints are folded away in {shown(lesson)}." if lesson and lesson.exists() else ""
+    return f"Next: {first.cause or first.concept}{at} of {shown(file)}.{hints}"
+
+
+def paint(text: str, status: str) -> str:
+    """Colour for terminals that want it; the words say the same."""
+    if os.environ.get("NO_COLOR") or not sys.stdout.isatty():
+        return text
+    return f"\x1b[{COLOURS[status]}m{text}\x1b[0m"

@@ -1,0 +1,116 @@
+"""The scorecard: one JSON file per kata, written even when everything crashes.
+
+Schema 1, fixed: tools outside the repository read it. `points` and `max_points` are whole numbers;
+`max_score` counts every check, `not_judged` the points of those that this machine could not judge.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+STATUSES = ("passed", "failed", "error", "not-judged")
+
+
+@dataclass
+class Check:
+    """One graded check and its verdict. Before it has run its status is error."""
+
+    id: str
+    concept: str
+    lane: str
+    max_points: int
+    status: str = "error"
+    points: int = 0
+    message: str = "this check did not run"
+    cause: str | None = None
+    line: int | None = None
+    title: str = ""
+
+    def decide(self, status: str, message: str = "", cause=None, line=None) -> None:
+        """Settle the verdict. Raises ValueError for an unknown status."""
+        if status not in STATUSES:
+            raise ValueError(status)
+        self.status, self.message, self.cause, self.line = status, message, cause, line
+        self.points = self.max_points if status == "passed" else 0
+
+    def as_json(self) -> dict:
+        keys = (
+            "id",
+            "concept",
+            "lane",
+            "status",
+            "points",
+            "max_points",
+            "message",
+            "cause",
+            "line",
+        )
+        facts = asdict(self)
+        return {key: facts[key] for key in keys}
+
+
+@dataclass
+class Scorecard:
+    """All checks of one kata on one file."""
+
+    kata: str
+    file: str
+    lanes: dict[str, bool]
+    environment: dict
+    checks: list[Check]
+
+    @property
+    def score(self) -> int:
+        return sum(check.points for check in self.checks)
+
+    @property
+    def max_score(self) -> int:
+        return sum(check.max_points for check in self.checks)
+
+    @property
+    def not_judged(self) -> int:
+        return sum(c.max_points for c in self.checks if c.status == "not-judged")
+
+    @property
+    def success(self) -> bool:
+        """Every check that could be judged passed, and at least one was."""
+        judged = [c for c in self.checks if c.status != "not-judged"]
+        return bool(judged) and all(c.status == "passed" for c in judged)
+
+    def as_json(self) -> dict:
+        return {
+            "schema": 1,
+            "kata": self.kata,
+            "file": self.file,
+            "lanes": self.lanes,
+            "environment": self.environment,
+            "checks": [check.as_json() for check in self.checks],
+            "score": self.score,
+            "max_score": self.max_score,
+            "not_judged": self.not_judged,
+        }
+
+    def write(self, path: Path) -> None:
+        """Write the file in one step, so that a reader never sees half of it."""
+        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        part.write_text(json.dumps(self.as_json(), indent=1) + "\n")
+        os.replace(part, path)
+
+
+def environment(card: dict | None) -> dict:
+    """Versions and machine, for the scorecard. `card`: the GPU's facts, or None."""
+    import torch
+    import triton
+
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        "platform": sys.platform,
+        "gpu": card,
+    }

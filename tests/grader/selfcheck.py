@@ -1,0 +1,189 @@
+"""Proof that the suites have teeth: `python -m grader.selfcheck [KATA ...] [--only NAME]`.
+
+For every kata the reference solution and each honest variant must pass whole, the stub must fail,
+and each mutant must fail in a check of its own concept. Stub and solution must be in step. It also
+counts how often the cause that a learner is told first is the mutant's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import re
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from .grading import PROJECT, grade, katas
+from .judge import Nursery
+from .report import ORDER, TODO
+from .scorecard import Scorecard
+
+LEAST_MUTANTS, LEAST_HONEST = 15, 5
+LANES = {"trace": True, "compile": True, "gpu": False}
+
+
+@dataclass
+class Finding:
+    """One file and what is not as it should be ("" when all is well)."""
+
+    kata: str
+    kind: str  # solution | stub | mutant | honest
+    file: Path
+    problem: str
+    cause_right: bool | None = None  # mutants: is the first cause the one it was written for?
+
+
+def first_cause(card: Scorecard) -> str | None:
+    """The cause that the report names first."""
+    failed = [c for c in card.checks if c.status == "failed"]
+    failed.sort(key=lambda c: ORDER.index(c.concept))
+    return (failed[0].cause or failed[0].concept) if failed else None
+
+
+def concept_of(file: Path) -> str:
+    """The concept that a mutant's docstring names first."""
+    text = ast.get_docstring(ast.parse(file.read_text())) or ""
+    return text.split(":")[0].strip()
+
+
+def examine(kata: str, kind: str, file: Path, nursery: Nursery, lanes: dict) -> Finding:
+    """Grade one file and say what is wrong with the verdict."""
+    card = grade(kata, file, nursery, lanes, "selfcheck")
+    broken = [c for c in card.checks if c.status == "error"]
+    failed = [c for c in card.checks if c.status == "failed"]
+    if broken:
+        return Finding(
+            kata, kind, file, f"the grader failed in {broken[0].id}: {broken[0].message}"
+        )
+    if kind in ("solution", "honest"):
+        if card.success:
+            return Finding(kata, kind, file, "")
+        text = "; ".join(f"{c.id}: {c.message}" for c in failed) or "nothing was judged"
+        return Finding(kata, kind, file, text)
+    if kind == "stub":
+        return Finding(kata, kind, file, "" if failed else "the stub passes")
+    concept = concept_of(file)
+    caught = [c for c in failed if concept in (c.concept, c.cause)]
+    if not failed:
+        return Finding(kata, kind, file, f"passes, but is wrong in {concept}", False)
+    told = first_cause(card)
+    if not caught:
+        text = f"is wrong in {concept}, caught only as " + "; ".join(
+            f"{c.concept} ({c.cause}): {c.message}" for c in failed
+        )
+        return Finding(kata, kind, file, text, False)
+    return Finding(kata, kind, file, "", told == concept)
+
+
+def in_step(kata: str) -> str:
+    """What keeps stub and solution from being in step ("" when they are)."""
+    stub = PROJECT / "exercises" / kata / "kernel.py"
+    solution = PROJECT / "solutions" / kata / "kernel.py"
+    names = [public_names(p) for p in (stub, solution)]
+    if names[0] != names[1]:
+        return f"public names or signatures differ: {names[0]} and {names[1]}"
+    old, new = stub.read_text().splitlines(), solution.read_text().splitlines()
+    regions = todo_regions(old)
+    if not regions:
+        return "the stub has no TODO"
+    for tag, a, b, _, _ in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag != "equal" and not any(start <= a and b <= end for start, end in regions):
+            if a < len(old) and docstring_end(stub) > a:
+                continue
+            return f"line {a + 1} of the stub differs outside a TODO region"
+    return ""
+
+
+def docstring_end(file: Path) -> int:
+    """Lines that the module's docstring takes: the task in one file, the idea in the other."""
+    first = ast.parse(file.read_text()).body[0]
+    return (first.end_lineno or 0) if isinstance(first, ast.Expr) else 0
+
+
+def public_names(file: Path) -> dict[str, str]:
+    """Top-level functions and their parameters."""
+    tree = ast.parse(file.read_text())
+    return {
+        node.name: ast.unparse(node.args)
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+    }
+
+
+def todo_regions(lines: list[str]) -> list[tuple[int, int]]:
+    """[start, end) of each region: the TODO comment and the lines up to the next empty line."""
+    regions, number = [], 0
+    while number < len(lines):
+        if TODO.search(lines[number]):
+            start = number
+            while number < len(lines) and lines[number].strip():
+                number += 1
+            regions.append((start, number))
+        number += 1
+    return regions
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="nox -s selfcheck --", description=__doc__)
+    parser.add_argument("katas", nargs="*", help="kata numbers or names (default: all)")
+    parser.add_argument("--only", default="", help="files whose name contains this")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--lanes", default="trace,compile")
+    args = parser.parse_args()
+    started = time.monotonic()
+    wanted = [k for k in katas() if not args.katas or chosen(k, args.katas)]
+    lanes = {lane: lane in args.lanes.split(",") for lane in LANES}
+    nursery = Nursery()
+    work = []
+    problems: list[str] = []
+    for kata in wanted:
+        files = {
+            "solution": [PROJECT / "solutions" / kata / "kernel.py"],
+            "stub": [PROJECT / "exercises" / kata / "kernel.py"],
+            "honest": sorted((PROJECT / "tests" / "honest" / kata).glob("*.py")),
+            "mutant": sorted((PROJECT / "tests" / "mutants" / kata).glob("*.py")),
+        }
+        if len(files["mutant"]) < LEAST_MUTANTS or len(files["honest"]) < LEAST_HONEST:
+            problems.append(
+                f"{kata}: {len(files['mutant'])} mutants, {len(files['honest'])} honest"
+            )
+        step = in_step(kata)
+        if step:
+            problems.append(f"{kata}: stub and solution are out of step: {step}")
+        for kind, paths in files.items():
+            work += [(kata, kind, p) for p in paths if args.only in str(p)]
+    with ThreadPoolExecutor(args.jobs) as pool:
+        findings = list(pool.map(lambda w: examine(*w, nursery, lanes), work))
+    nursery.close()
+    for finding in findings:
+        if finding.problem:
+            name = finding.file.name if finding.kind in ("mutant", "honest") else ""
+            problems.append(f"{finding.kata} {finding.kind} {name}: {finding.problem}")
+    for kata in wanted:
+        mine = [f for f in findings if f.kata == kata]
+        mutants = [f for f in mine if f.kind == "mutant"]
+        caught = sum(not f.problem for f in mutants)
+        honest = [f for f in mine if f.kind == "honest"]
+        right = sum(bool(f.cause_right) for f in mutants)
+        print(
+            f"{kata:<16} mutants {caught}/{len(mutants)} caught in their concept, cause named "
+            f"first {right}/{len(mutants)}; honest {sum(not f.problem for f in honest)}/{len(honest)}"
+        )
+    for problem in problems:
+        print("  - " + re.sub(r"\s+", " ", problem)[:600])
+    failed = len(problems)
+    print(f"selfcheck took {time.monotonic() - started:.0f} s")
+    print(f"{len(findings) - min(failed, len(findings))} passed, {failed} failed")
+    return 1 if problems or not findings else 0
+
+
+def chosen(kata: str, wanted: list[str]) -> bool:
+    return any(w == kata or (w.isdigit() and int(w) == int(kata[:2])) for w in wanted)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

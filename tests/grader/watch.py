@@ -1,0 +1,130 @@
+"""Which PyTorch operations a launcher used: it may allocate and view, not compute. Worker side.
+
+A TorchDispatchMode sees every operation that reaches PyTorch's dispatcher. In the trace lane it
+also moves new allocations into guarded memory (`memory`).
+"""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+EMPTY = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
+FILLED = {
+    "zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like",
+    "new_full", "zero_", "fill_", "zero", "fill",
+}  # fmt: skip
+COPY = {"clone", "copy_", "contiguous", "copy"}
+QUERY = {"is_pinned", "sym_size", "sym_stride", "sym_numel", "is_contiguous", "dim", "numel",
+         "is_strides_like_format", "is_non_overlapping_and_dense", "device", "layout",
+         "stride", "size", "storage_offset", "record_stream", "lift_fresh"}  # fmt: skip
+
+
+class Watch(TorchDispatchMode):
+    """Notes foreign operations while active. `memory` moves allocations into guarded buffers.
+
+    `allowed`: further operator names that a kata's contract permits, such as "sort".
+    """
+
+    def __init__(self, file: str, memory=None, recorder=None, allowed=()):
+        super().__init__()
+        self.file = file
+        self.memory = memory
+        self.recorder = recorder
+        self.allowed = set(allowed)
+        self.foreign: dict[str, dict] = {}
+        self.copies: list[dict] = []
+        self.allocations: list[dict] = []
+        self.paused = False
+        self.seen = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # there is nothing to compile here, and asking loads all of torch._dynamo
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        self.seen += 1
+        if self.paused:
+            return func(*args, **kwargs)
+        name = func._schema.name.removeprefix("aten::")
+        in_kernel = self.recorder is not None and self.recorder.in_kernel
+        if in_kernel:
+            self._note(name + " (inside the kernel)")
+            return func(*args, **kwargs)
+        if name in EMPTY:
+            return self._allocate(func(*args, **kwargs), "empty")
+        if name in FILLED:
+            out = func(*args, **kwargs)
+            if name.endswith("_"):
+                self._settle(args[0], "filled")
+                return out
+            return self._allocate(out, "filled")
+        if name in COPY or (name == "_to_copy" and self._same(args[0], kwargs)):
+            out = func(*args, **kwargs)
+            self._note_copy(name, out)
+            if name == "copy_":
+                self._settle(args[0], "copy")
+                return out
+            return self._allocate(out, "copy")
+        if name in QUERY or name in self.allowed or _is_view(func):
+            out = func(*args, **kwargs)
+            return self._allocate_all(out) if name in self.allowed else out
+        self._note(name)
+        return func(*args, **kwargs)
+
+    @staticmethod
+    def _same(tensor, kwargs) -> bool:
+        dtype, device = kwargs.get("dtype"), kwargs.get("device")
+        return dtype in (None, tensor.dtype) and device in (None, tensor.device)
+
+    def _allocate_all(self, out):
+        if isinstance(out, torch.Tensor):
+            return self._allocate(out, "copy")
+        if isinstance(out, (tuple, list)):
+            return type(out)(self._allocate_all(o) for o in out)
+        return out
+
+    def _allocate(self, out, kind: str):
+        self.allocations.append({"kind": kind, "bytes": out.numel() * out.element_size()})
+        if self.memory is None or out.device.type != "cpu" or out.numel() == 0:
+            return out
+        if self.memory.of(out) is not None:
+            return out
+        placed = self.memory.place(tuple(out.shape), tuple(out.stride()), out.dtype, "", kind)
+        if kind != "empty":
+            placed.copy_(out)
+            self.memory.of(placed).resync()
+        return placed
+
+    def _settle(self, tensor, kind: str) -> None:
+        buffer = self.memory.of(tensor) if self.memory is not None else None
+        if buffer is not None:
+            buffer.resync()
+            if buffer.kind == "empty":
+                buffer.kind = kind
+
+    def _note(self, name: str) -> None:
+        self.foreign.setdefault(name, {"op": name, "line": self._line()})
+
+    def _note_copy(self, name: str, out) -> None:
+        nbytes = out.numel() * out.element_size()
+        self.copies.append({"op": name, "line": self._line(), "bytes": nbytes})
+
+    def _line(self) -> int:
+        frame = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code.co_filename == self.file:
+                return frame.f_lineno
+            frame = frame.f_back
+        return 0
+
+
+def _is_view(func) -> bool:
+    """True for operators that return an alias of an argument and write to none."""
+    returns = func._schema.returns
+    if not returns or func._schema.is_mutable:
+        return False
+    return all(r.alias_info is not None and not r.alias_info.is_write for r in returns)

@@ -1,0 +1,66 @@
+"""How judge and worker talk: a JSON header and raw byte blobs, each with its length in front.
+
+Nothing is ever unpickled, so reading a message never runs code of whoever wrote it. The reader
+names the most it is willing to take; a longer or malformed message raises WireError.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+
+HEADER = struct.Struct(">IQ")  # number of blobs, bytes of JSON
+LENGTH = struct.Struct(">Q")  # bytes of one blob
+MAX_JSON = 32 << 20
+MAX_BLOBS = 64
+
+
+class WireError(Exception):
+    """The other side closed the line or did not keep to the format."""
+
+
+def send(sock: socket.socket, message: dict, blobs: list[bytes] | tuple = ()) -> None:
+    """Write one message. `blobs` are bytes-like objects that travel as they are."""
+    text = json.dumps(message).encode()
+    sock.sendall(HEADER.pack(len(blobs), len(text)) + text)
+    for blob in blobs:
+        view = memoryview(blob).cast("B")
+        sock.sendall(LENGTH.pack(view.nbytes))
+        sock.sendall(view)
+
+
+def receive(sock: socket.socket, max_blob: int = 1 << 30) -> tuple[dict, list[bytearray]]:
+    """Read one message: (header, blobs). Raises WireError at end of line or on a broken frame."""
+    count, length = HEADER.unpack(_exactly(sock, HEADER.size))
+    if count > MAX_BLOBS or length > MAX_JSON:
+        raise WireError("a message larger than the protocol allows")
+    try:
+        message = json.loads(bytes(_exactly(sock, length)))
+    except ValueError as error:
+        raise WireError("a message that is not JSON") from error
+    if not isinstance(message, dict):
+        raise WireError("a message that is not an object")
+    blobs = []
+    for _ in range(count):
+        (size,) = LENGTH.unpack(_exactly(sock, LENGTH.size))
+        if size > max_blob:
+            raise WireError("a blob larger than the judge takes")
+        blobs.append(_exactly(sock, size))
+    return message, blobs
+
+
+def _exactly(sock: socket.socket, size: int) -> bytearray:
+    data = bytearray(size)
+    view, got = memoryview(data), 0
+    while got < size:
+        try:
+            step = sock.recv_into(view[got:])
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise WireError("the line broke") from error
+        if step == 0:
+            raise WireError("the other side closed the line")
+        got += step
+    return data

@@ -1,0 +1,34 @@
+"""The factor is a compile-time constant."""
+
+import torch
+import triton
+import triton.language as tl
+
+CONFIGS = [
+    triton.Config({"BLOCK_SIZE": 256}, num_warps=2),
+    triton.Config({"BLOCK_SIZE": 512}, num_warps=4),
+    triton.Config({"BLOCK_SIZE": 1024}, num_warps=4),
+    triton.Config({"BLOCK_SIZE": 4096}, num_warps=8),
+]
+
+
+@triton.autotune(configs=CONFIGS, key=["n_elements"])
+@triton.jit
+def scale_kernel(x_ptr, output_ptr, n_elements, S: tl.constexpr, BLOCK_SIZE: tl.constexpr):
+    pid = tl.program_id(axis=0)
+    offsets = pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    mask = offsets < n_elements
+    x = tl.load(x_ptr + offsets, mask=mask).to(tl.float32)
+    tl.store(output_ptr + offsets, x * S, mask=mask)
+
+
+def scale(x, s):
+    """Every element of a contiguous tensor times a Python number."""
+    output = torch.empty_like(x)
+    n_elements = output.numel()
+
+    def grid(meta):
+        return (triton.cdiv(n_elements, meta["BLOCK_SIZE"]),)
+
+    scale_kernel[grid](x, output, n_elements, S=float(s))
+    return output

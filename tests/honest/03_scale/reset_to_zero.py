@@ -1,0 +1,35 @@
+"""Adds to an output of zeros, which the tuner resets before every trial."""
+
+import torch
+import triton
+import triton.language as tl
+
+CONFIGS = [
+    triton.Config({"BLOCK_SIZE": 256}, num_warps=2),
+    triton.Config({"BLOCK_SIZE": 512}, num_warps=4),
+    triton.Config({"BLOCK_SIZE": 1024}, num_warps=4),
+    triton.Config({"BLOCK_SIZE": 4096}, num_warps=8),
+]
+
+
+@triton.autotune(configs=CONFIGS, key=["n_elements"], reset_to_zero=["output_ptr"])
+@triton.jit
+def scale_kernel(x_ptr, output_ptr, s, n_elements, BLOCK_SIZE: tl.constexpr):
+    pid = tl.program_id(axis=0)
+    offsets = pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    mask = offsets < n_elements
+    x = tl.load(x_ptr + offsets, mask=mask).to(tl.float32)
+    total = tl.load(output_ptr + offsets, mask=mask).to(tl.float32) + x * s
+    tl.store(output_ptr + offsets, total, mask=mask)
+
+
+def scale(x, s):
+    """Every element of a contiguous tensor times a Python number."""
+    output = torch.zeros_like(x)
+    n_elements = output.numel()
+
+    def grid(meta):
+        return (triton.cdiv(n_elements, meta["BLOCK_SIZE"]),)
+
+    scale_kernel[grid](x, output, float(s), n_elements)
+    return output

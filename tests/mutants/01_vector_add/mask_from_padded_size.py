@@ -1,0 +1,29 @@
+"""mask: the size is rounded up to a power of two before it is compared
+
+symptom: right on 256, 512 and 2048 elements; strange effects elsewhere in the program on 1000
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, output_ptr, n_elements, BLOCK_SIZE: tl.constexpr):
+    pid = tl.program_id(axis=0)
+    offsets = pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    mask = offsets < n_elements
+    x = tl.load(x_ptr + offsets, mask=mask)
+    y = tl.load(y_ptr + offsets, mask=mask)
+    tl.store(output_ptr + offsets, x + y, mask=mask)
+
+
+def add(x, y):
+    """The sum of two contiguous tensors of the same shape and dtype."""
+    output = torch.empty_like(x)
+    n_elements = output.numel()
+    BLOCK_SIZE = 1024
+    grid = (triton.cdiv(n_elements, BLOCK_SIZE),)
+    padded_size = triton.next_power_of_2(n_elements)
+    add_kernel[grid](x, y, output, padded_size, BLOCK_SIZE=BLOCK_SIZE)
+    return output

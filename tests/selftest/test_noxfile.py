@@ -1,0 +1,408 @@
+"""Which Python the sessions use, when something is installed, and what bad input gets.
+
+Every test works on a small copy of the project, with packages that are empty shells.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("nox")
+
+PROJECT = Path(__file__).resolve().parents[2]
+FAKE_PYTEST = """
+import json, os, sys
+print(json.dumps([sys.argv[1:], os.environ["PYTHONPATH"].split(os.pathsep)[0]]))
+sys.exit(int(os.environ.get("FAKE_EXIT", "0")))
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A copy of the project with two katas and no suites."""
+    root = tmp_path / "katas"
+    for kata in ("01_vector_add", "12_matmul"):
+        folder = root / "exercises" / kata
+        folder.mkdir(parents=True)
+        (folder / "kernel.py").write_text("")
+        (folder / "README.md").write_text(f"# {int(kata[:2])}. A title of its own\n")
+    (root / "tests").mkdir()
+    shutil.copy(PROJECT / "noxfile.py", root)
+    for name in ("requirements.txt", "requirements-dev.txt", "constraints.txt"):
+        shutil.copy(PROJECT / "tests" / name, root / "tests")
+    return root
+
+
+@pytest.fixture
+def load(project, monkeypatch):
+    """Loads the copy's noxfile as nox would, with a command line."""
+    for name in ("KATAS_PYTHON", "VIRTUAL_ENV", "CONDA_PREFIX", "NOXSESSION"):
+        monkeypatch.delenv(name, raising=False)
+
+    def load(*words):
+        monkeypatch.setattr(sys, "argv", ["nox", *words])
+        spec = importlib.util.spec_from_file_location("copied_noxfile", project / "noxfile.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+def make_environment(folder, *packages):
+    """A real environment that holds empty shells of some packages; returns its Python."""
+    venv.create(folder, with_pip=False, symlinks=True)
+    (site,) = folder.glob("lib/python3*/site-packages")
+    for name in packages:
+        (site / name).mkdir()
+        (site / name / "__init__.py").write_text("")
+        (site / name / "__main__.py").write_text(FAKE_PYTEST)
+    return str(folder / "bin" / "python")
+
+
+def nox(project, *words, **env):
+    """Run nox in a copy: (exit code, standard output, the lines of standard error)."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("NOX", "KATAS_", "PYTEST"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "nox", *words],
+        cwd=project,
+        env=clean | env,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr.splitlines()
+
+
+# Names on the command line
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["-s", "check-1"], ["check-1"]),
+        (["-s", "check-1", "check-12", "-v"], ["check-1", "check-12"]),
+        (["-s=check-99"], ["check-99"]),
+        (["-scheck-99"], ["check-99"]),
+        (["-e", "check-99"], ["check-99"]),
+        (["--session", "check-99"], ["check-99"]),
+        (["--sessions=check-99"], ["check-99"]),
+        (["-R", "-s", "lint", "--", "-s", "check-99"], ["lint"]),
+        (["-l"], []),
+        ([], []),
+    ],
+)
+def test_names_are_read_as_nox_reads_them(load, words, names):
+    module = load()
+    sys.argv[1:] = words
+    assert module.requested() == names
+
+
+def test_names_may_come_from_the_environment(load, monkeypatch):
+    monkeypatch.setenv("NOXSESSION", "check-1, check-12")
+    assert load().requested() == ["check-1", "check-12"]
+
+
+@pytest.mark.parametrize("name", ["check-99", "check-0", "check-099"])
+def test_unknown_kata_is_one_line_and_exit_2(load, capsys, name):
+    with pytest.raises(SystemExit) as stopped:
+        load("-s", "check-1", name)
+    assert stopped.value.code == 2
+    number = int(name.removeprefix("check-"))
+    assert capsys.readouterr().err == f"there is no kata {number} here; katas: 1, 12\n"
+
+
+@pytest.mark.parametrize("name", ["check", "check-", "check-one"])
+def test_check_without_a_number(load, capsys, name):
+    with pytest.raises(SystemExit) as stopped:
+        load("-s", name)
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err == f"there is no session {name} here; katas: 1, 12\n"
+
+
+def test_nox_passes_the_line_and_the_code_on(project):
+    code, output, errors = nox(project, "-s", "check-99")
+    assert (code, output) == (2, "")
+    assert errors == ["there is no kata 99 here; katas: 1, 12"]
+
+
+def test_nox_alone_says_what_to_type(project):
+    code, output, errors = nox(project)
+    assert code == 0
+    assert errors == []
+    assert re.search(r"nox -s check-1 .*A title of its own", output)
+    assert "exercises/01_vector_add/README.md" in output
+
+
+def test_noxfile_imports_neither_torch_nor_triton(project):
+    code = "import noxfile, sys; sys.exit(bool({'torch', 'triton', 'pytest'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=project, check=False)
+    assert done.returncode == 0
+
+
+# The Python that serves the sessions
+
+
+def test_named_python_runs_the_check(project, tmp_path):
+    python = make_environment(tmp_path / "env", "torch", "triton", "pytest")
+    words = ("-s", "check-01", "--", "--lanes=trace")
+    code, output, errors = nox(project, *words, KATAS_PYTHON=python)
+    assert code == 0
+    assert "tests/test_01_vector_add.py" in output
+    assert '"--root=exercises", "--lanes=trace"' in output
+    assert str(project / "tests") in output
+    assert errors == [f"Using {python}, with the torch and triton that are installed there."]
+    assert not (project / ".venv").exists()
+
+
+@pytest.mark.parametrize(("fake", "code"), [(1, 1), (2, 2), (5, 5)])
+def test_exit_code_is_that_of_the_check(project, tmp_path, fake, code):
+    python = make_environment(tmp_path / "env", "torch", "triton", "pytest")
+    got, _, errors = nox(project, "-s", "check-1", KATAS_PYTHON=python, FAKE_EXIT=str(fake))
+    assert got == code
+    assert len(errors) == 1
+
+
+def test_one_failure_among_several_checks(project, tmp_path):
+    python = make_environment(tmp_path / "env", "torch", "triton", "pytest")
+    words = ("-s", "check-1", "check-12")
+    code, output, _ = nox(project, *words, KATAS_PYTHON=python, FAKE_EXIT="1")
+    assert code == 1
+    assert "test_01_vector_add" in output
+    assert "test_12_matmul" in output
+
+
+@pytest.mark.parametrize("fake", [0, 1])
+def test_all_tests_in_an_existing_environment(project, tmp_path, fake):
+    python = make_environment(tmp_path / "env", "torch", "triton", "pytest")
+    (project / "tests" / "grader").mkdir()
+    (project / "tests" / "grader" / "selfcheck.py").write_text("print('selfcheck ran')")
+    code, output, errors = nox(project, "-s", "tests", KATAS_PYTHON=python, FAKE_EXIT=str(fake))
+    assert code == fake
+    assert "--root=solutions" in output
+    assert "selfcheck ran" in output
+    assert "tests/selftest" in output
+    assert any("ruff and mypy are not installed" in line for line in errors)
+
+
+def test_lint_asked_for_without_its_tools(project, tmp_path):
+    python = make_environment(tmp_path / "env", "torch", "triton", "pytest")
+    code, _, errors = nox(project, "-s", "lint", KATAS_PYTHON=python)
+    assert code == 2
+    assert f"ruff and mypy are not installed: {python} -m pip install ruff mypy" in errors
+
+
+def test_named_python_that_does_not_run(project):
+    code, _, errors = nox(project, "-s", "check-1", KATAS_PYTHON="/no/such/python")
+    assert code == 2
+    assert errors == ["KATAS_PYTHON=/no/such/python: that is not a Python that runs"]
+
+
+def test_named_python_that_lacks_something(project, tmp_path):
+    python = make_environment(tmp_path / "env", "torch", "triton")
+    code, _, errors = nox(project, "-s", "check-1", KATAS_PYTHON=python)
+    assert code == 2
+    assert errors == [f"KATAS_PYTHON={python} lacks pytest: {python} -m pip install pytest"]
+
+
+def here(module, monkeypatch, *packages, version=(3, 11)):
+    """Let the Python that runs nox have these packages, and no part in .venv."""
+    monkeypatch.setattr(module, "in_venv", lambda: False)
+    monkeypatch.setattr(module, "probe_here", lambda *names: (version, set(names) & set(packages)))
+
+
+def test_python_of_nox_is_used_as_it_is(load, monkeypatch):
+    module = load()
+    here(module, monkeypatch, "torch", "triton", "pytest")
+    assert module.existing_python() == sys.executable
+
+
+def test_missing_pytest_is_said(load, monkeypatch, capsys):
+    module = load()
+    here(module, monkeypatch, "torch", "triton")
+    with pytest.raises(SystemExit) as stopped:
+        module.shared_python()
+    assert stopped.value.code == 2
+    assert "-m pip install pytest" in capsys.readouterr().err
+
+
+def test_existing_python_out_of_range(load, monkeypatch, capsys):
+    module = load()
+    here(module, monkeypatch, "torch", "triton", "pytest", version=(3, 14))
+    with pytest.raises(SystemExit) as stopped:
+        module.shared_python()
+    assert stopped.value.code == 2
+    assert "3.10 to 3.13" in capsys.readouterr().err
+
+
+def test_active_environment_is_used_as_it_is(load, monkeypatch, tmp_path):
+    module = load()
+    python = make_environment(tmp_path / "env", "torch", "triton", "pytest")
+    here(module, monkeypatch)
+    assert module.existing_python() is None
+    module.existing_python.cache_clear()
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "env"))
+    assert module.existing_python() == python
+
+
+def test_folder_named_like_a_package_is_no_package(load, tmp_path, monkeypatch):
+    module = load()
+    (tmp_path / "triton").mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    python = make_environment(tmp_path / "env")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert module.probe(python, "triton") == (sys.version_info[:2], set())
+
+
+# Installing into .venv
+
+
+@pytest.fixture
+def fresh(load, monkeypatch):
+    """A noxfile with no environment but .venv, whose pip only writes down what it was asked."""
+    module = load()
+    here(module, monkeypatch)
+    monkeypatch.setattr(module, "has_pip", lambda python: True)
+    module.asked = []
+    module.answer = (0, [])
+
+    def pip_install(python, arguments):
+        assert python == str(module.venv_python())
+        module.asked.append(arguments)
+        return module.answer
+
+    def make(command, **options):
+        make_environment(Path(command[-1]))
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(module, "pip_install", pip_install)
+    real = subprocess.run
+    monkeypatch.setattr(
+        subprocess, "run", lambda c, **o: make(c, **o) if "venv" in c else real(c, **o)
+    )
+    return module
+
+
+def again(module):
+    """The next run of nox: nothing is remembered but what is on the disk."""
+    for function in (module.existing_python, module.shared_python, module.dev_python):
+        function.cache_clear()
+    return module.shared_python()
+
+
+def test_environment_is_made_and_filled_once(fresh, capsys):
+    python = again(fresh)
+    assert python == str(fresh.VENV / "bin" / "python")
+    assert fresh.asked == [["-r", str(fresh.REQUIREMENTS)]]
+    said = capsys.readouterr().err
+    assert said.startswith("Installing PyTorch")
+    assert said.count("\n") == 1
+    assert again(fresh) == python
+    assert len(fresh.asked) == 1
+    assert capsys.readouterr().err == ""
+
+
+def test_other_pins_are_installed(fresh):
+    again(fresh)
+    with fresh.CONSTRAINTS.open("a") as pins:
+        pins.write("# another\n")
+    again(fresh)
+    assert fresh.asked == [["-r", str(fresh.REQUIREMENTS)]] * 2
+
+
+def test_interrupted_installation_is_repaired(fresh, monkeypatch):
+    patched = fresh.pip_install
+
+    def interrupted(python, arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fresh, "pip_install", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        again(fresh)
+    monkeypatch.setattr(fresh, "pip_install", patched)
+    again(fresh)
+    again(fresh)
+    assert fresh.asked == [["-r", str(fresh.REQUIREMENTS), "--force-reinstall"]]
+
+
+def test_failed_installation_shows_why_and_is_tried_again(fresh, capsys):
+    fresh.answer = (1, ["ERROR: no network"])
+    with pytest.raises(SystemExit) as stopped:
+        again(fresh)
+    assert stopped.value.code == 2
+    assert "ERROR: no network" in capsys.readouterr().err
+    fresh.answer = (0, [])
+    again(fresh)
+    assert len(fresh.asked) == 2
+
+
+def test_broken_environment_is_made_anew(fresh):
+    again(fresh)
+    fresh.venv_python().unlink()
+    again(fresh)
+    assert fresh.venv_python().exists()
+
+
+def test_maintainers_tools_come_only_when_asked_for(fresh):
+    python = again(fresh)
+    assert fresh.dev_python("ruff") == python
+    assert fresh.asked[1:] == [["-r", str(fresh.DEV_REQUIREMENTS)]]
+
+
+def test_existing_environment_without_the_tools_is_left_alone(fresh, monkeypatch, tmp_path):
+    python = make_environment(tmp_path / "env", "torch", "triton", "pytest")
+    monkeypatch.setenv("KATAS_PYTHON", python)
+    assert fresh.shared_python() == python
+    assert fresh.dev_python("ruff") is None
+    assert fresh.asked == []
+
+
+@pytest.mark.parametrize(("system", "name"), [("darwin", "macOS"), ("win32", "Windows")])
+def test_platform_without_triton(fresh, monkeypatch, capsys, system, name):
+    monkeypatch.setattr(sys, "platform", system)
+    with pytest.raises(SystemExit) as stopped:
+        again(fresh)
+    assert stopped.value.code == 2
+    said = capsys.readouterr().err
+    assert f"no wheel for {name}" in said
+    assert said.count("\n") == 1
+    assert not fresh.VENV.exists()
+
+
+def test_environment_of_another_python(fresh, capsys):
+    again(fresh)
+    notes = fresh.VENV / "pyvenv.cfg"
+    notes.write_text(re.sub(r"version = .*", "version = 3.14.0", notes.read_text()))
+    with pytest.raises(SystemExit) as stopped:
+        again(fresh)
+    assert stopped.value.code == 2
+    assert ".venv is Python 3.14" in capsys.readouterr().err
+
+
+# What is written in more than one place
+
+
+def test_ci_calls_what_the_readme_says():
+    readme = (PROJECT / "README.md").read_text()
+    (command,) = re.findall(r"^python3 -m venv .* && .*nox -s tests$", readme, flags=re.M)
+    assert command in (PROJECT / ".ci" / "run").read_text()
+    assert ".ci/run" in (PROJECT / ".github" / "workflows" / "ci.yml").read_text()
+    pin = re.search(r"nox==\S+", (PROJECT / "tests" / "requirements-dev.txt").read_text())[0]
+    assert set(re.findall(r"nox==\S+", readme)) == {pin}
+
+
+def test_every_requirement_is_pinned():
+    for name in ("requirements.txt", "requirements-dev.txt", "constraints.txt"):
+        for line in (PROJECT / "tests" / name).read_text().splitlines():
+            assert re.match(
+                r"$|#|-c |[a-z0-9-]+==\d[\w.]*(; python_version [<>]=? \"3.11\")?$", line
+            )

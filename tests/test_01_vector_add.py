@@ -1,0 +1,91 @@
+"""Kata 1, vector_add: `add(x, y)` of two tensors of the same shape and dtype."""
+
+import torch
+from grader import checks
+from grader.grading import check
+from grader.kata import Cost, Kata, case
+
+F16, BF16, F32, I32 = torch.float16, torch.bfloat16, torch.float32, torch.int32
+
+
+def inputs(draw, n=None, dtype=F32, shape=None, layout="contiguous"):
+    shape = (n,) if shape is None else shape
+    if dtype == I32:  # large enough that fp32 would lose the last bits
+        return [draw.integers(shape, I32, -(2**30), 2**30) for _ in "xy"]
+    return [draw.normal(shape, dtype, mean=m, layout=layout) for m in (0.5, -2.0)]
+
+
+KATA = Kata(
+    launcher="add",
+    parameters=("x", "y"),
+    inputs=inputs,
+    reference=lambda x, y: x + y,
+    bound=lambda want, x, y: torch.zeros_like(want),  # one rounding, nothing else
+    widen=lambda block, x, y: (-(-x.numel() // block[0]),),
+    cost=lambda x, y: Cost(2 * x.nbytes, x.nbytes, x.numel()),
+    baseline=lambda x, y: x + y,
+    speed_case=dict(n=2**28),
+    suspects=(
+        ("values", "These are the numbers of x + x: y is never used.", lambda x, y: x + x),
+        ("values", "These are the numbers of x alone.", lambda x, y: x),
+        ("values", "These are the numbers of x - y.", lambda x, y: x - y),
+        ("values", "These are the numbers of x * y.", lambda x, y: x * y),
+    ),
+    cases=(
+        case("probe", n=1000),
+        case("full", n=lambda block: 2 * block[0]),
+        case("full", n=lambda block: 5 * block[0]),
+        case("ragged", n=lambda block: 3 * block[0] + block[0] // 2 + 1),
+        case("ragged", n=lambda block: block[0] - 1),
+        case("ragged", n=lambda block: block[0] + 1),
+        case("ragged", n=4099),
+        case("ragged", n=20_011),
+        case("edge", n=0),
+        case("edge", n=1),
+        case("edge", shape=(3, 5, 7)),
+        case("edge", shape=(64, 129), dtype=F16),
+        case("edge", n=777, dtype=BF16),
+        case("edge", n=1025, dtype=I32),
+        case("edge", n=1000, layout="shifted"),
+        case("again", n=1000),
+        case("tuned", n=1500),
+        case("compile", n=98_432),
+        case("compile", n=4099, dtype=F16),
+    ),
+)
+
+
+@check("grid", points=20)
+def test_grid(kernel):
+    """Enough programs for every element."""
+    checks.grid(kernel)
+
+
+@check("offsets", points=20)
+def test_offsets(kernel):
+    """Each program works on its own block."""
+    checks.offsets(kernel)
+
+
+@check("mask", points=20)
+def test_mask(kernel):
+    """The last block stays inside the tensors."""
+    checks.mask(kernel)
+
+
+@check("values", points=15)
+def test_values(kernel):
+    """x + y, rounded once."""
+    checks.values(kernel)
+
+
+@check("robust", points=5)
+def test_contract(kernel):
+    """Any size, shape and dtype of the contract, also on a second call."""
+    checks.contract(kernel)
+
+
+@check("robust", points=5, lane="compile")
+def test_compiles(kernel):
+    """The compiler accepts the kernel for every chip."""
+    checks.compiles(kernel)

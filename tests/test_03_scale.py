@@ -1,0 +1,110 @@
+"""Kata 3, scale: `scale(x, s)`, autotuned over block sizes."""
+
+import torch
+from grader import checks
+from grader.grading import check
+from grader.kata import Cost, Kata, case
+from grader.oracle import half_ulp
+
+F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
+
+
+def inputs(draw, n=None, dtype=F32, shape=None, s=3.7, layout="contiguous", std=1.0):
+    return [draw.normal((n,) if shape is None else shape, dtype, std=std, layout=layout), s]
+
+
+def bound(want, x, s):
+    """Two units in the last place in all: one for rounding s, one more than the last rounding."""
+    return 3 * half_ulp(want, x.dtype)
+
+
+KATA = Kata(
+    launcher="scale",
+    parameters=("x", "s"),
+    inputs=inputs,
+    reference=lambda x, s: x * s,
+    bound=bound,
+    widen=lambda block, x, s: (-(-x.numel() // block[0]),),
+    cost=lambda x, s: Cost(x.nbytes, x.nbytes, x.numel()),
+    baseline=lambda x, s: x * s,
+    speed_case=dict(n=2**28),
+    suspects=(
+        ("values", "These are the numbers of x itself: s is not used.", lambda x, s: x),
+        ("values", "These are the numbers of x / s.", lambda x, s: x / s),
+        ("values", "These are the numbers of x + s.", lambda x, s: x + s),
+        ("values", "s was cut to a whole number.", lambda x, s: x * int(s)),
+    ),
+    cases=(
+        case("probe", n=1000),
+        case("full", n=lambda block: 2 * block[0]),
+        case("full", n=lambda block: 5 * block[0]),
+        case("ragged", n=lambda block: 3 * block[0] + block[0] // 2 + 1),
+        case("ragged", n=lambda block: block[0] - 1),
+        case("ragged", n=lambda block: block[0] + 1),
+        case("ragged", n=20_011),
+        case("precision", n=lambda block: 2 * block[0], dtype=F16, s=1 / 3),
+        case("precision", n=lambda block: 2 * block[0], dtype=BF16, s=1 / 3),
+        case("precision", n=lambda block: 2 * block[0], s=1 / 3),
+        case("precision", n=lambda block: 2 * block[0], dtype=F16, s=0.001, std=6e4),
+        case("edge", n=0),
+        case("edge", n=1, s=-2),
+        case("edge", n=1000, s=0.0),
+        case("edge", shape=(3, 5, 7), s=1e30),
+        case("edge", shape=(64, 129), dtype=F16, s=-0.5),
+        case("edge", n=777, dtype=BF16, s=100),
+        case("edge", n=1000, layout="shifted"),
+        case("again", n=1000),
+        case("tuned", n=1500),
+        case("tuned", n=40_000, s=-1.25),
+        case("compile", n=98_432),
+        case("compile", n=4099, dtype=F16),
+    ),
+)
+
+
+@check("grid", points=15)
+def test_grid(kernel):
+    """Enough programs, whatever block size the config has."""
+    checks.grid(kernel)
+
+
+@check("offsets", points=10)
+def test_offsets(kernel):
+    """Each program works on its own block."""
+    checks.offsets(kernel)
+
+
+@check("mask", points=15)
+def test_mask(kernel):
+    """The last block stays inside the tensors."""
+    checks.mask(kernel)
+
+
+@check("values", points=10)
+def test_values(kernel):
+    """x times s."""
+    checks.values(kernel)
+
+
+@check("precision", points=10)
+def test_precision(kernel):
+    """Within two units in the last place, in fp16, bf16 and fp32."""
+    checks.group(kernel, "precision", "precision")
+
+
+@check("autotune", points=15)
+def test_autotune(kernel):
+    """Four different configs, two block sizes, tuned anew for a new size, each of them right."""
+    checks.tuning(kernel, configs=4, blocks=2)
+
+
+@check("robust", points=5)
+def test_contract(kernel):
+    """Any size, shape and dtype of the contract, also on a second call."""
+    checks.contract(kernel)
+
+
+@check("robust", points=5, lane="compile")
+def test_compiles(kernel):
+    """The compiler accepts every config for every chip."""
+    checks.compiles(kernel)

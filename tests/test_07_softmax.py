@@ -1,0 +1,195 @@
+"""Kata 7, softmax: `softmax(x)` along the last dimension of a matrix, in one kernel."""
+
+import torch
+from grader import checks
+from grader.evidence import Run, Wrong
+from grader.grading import check
+from grader.kata import Cost, Kata, case
+from grader.oracle import EPS32
+
+F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
+
+
+def inputs(draw, R, C, dtype=F32, layout="contiguous", std=2.0, lift=0, extreme=False):
+    if lift:  # the second half of the rows is the first plus `lift`, exactly (whole numbers)
+        half = draw.integers((R // 2, C), F32, -8, 9)
+        return [torch.cat([half, half + lift])]
+    x = draw.normal((R, C), dtype, std=std, layout=layout)
+    if extreme:
+        x[0] = float("-inf")
+        x[1, ::2] = float("-inf")
+        x[2] *= 3000
+        x[3, 0] = 6e4
+    return [x]
+
+
+def reference(x):
+    return torch.softmax(x, dim=-1)
+
+
+def bound(want, x):
+    """exp in fp32 errs by a few roundings and one for every unit of its argument."""
+    if not x.numel():
+        return torch.zeros_like(want)
+    depth = (x.double().amax(-1, keepdim=True) - x.double()).nan_to_num(0.0, 0.0, 0.0)
+    return want.nan_to_num(0.0) * EPS32 * (16 + 3 * depth) + 2.0**-126
+
+
+KATA = Kata(
+    launcher="softmax",
+    parameters=("x",),
+    inputs=inputs,
+    reference=reference,
+    bound=bound,
+    widen=lambda block, x: (x.shape[0],),
+    cost=lambda x: Cost(x.nbytes, x.nbytes, 5 * x.numel()),
+    baseline=lambda x: torch.softmax(x, dim=-1),
+    speed_case=dict(R=16384, C=8192),
+    suspects=(
+        ("values", "These are the numbers of x itself.", lambda x: x),
+        ("reduction", "The rows are not divided by their sum.", lambda x: x.exp()),
+        (
+            "reduction",
+            "The rows are not divided by their sum.",
+            lambda x: (x - x.amax(-1, keepdim=True)).exp(),
+        ),
+        ("reduction", "This is the softmax of the columns.", lambda x: torch.softmax(x, 0)),
+        ("values", "This is 2 to the power of x, normalised.", lambda x: torch.softmax(x * 0.6931471805599453, -1)),
+        ("layout", "The matrix was read with its dimensions swapped.", lambda x: torch.softmax(x.T, -1).T),
+    ),
+    cases=(
+        case("probe", R=7, C=100),
+        case("full", R=64, C=64),
+        case("full", R=192, C=128),
+        case("full", R=16, C=1024),
+        case("ragged", R=7, C=100),
+        case("ragged", R=33, C=127),
+        case("ragged", R=5, C=129),
+        case("ragged", R=17, C=781),
+        case("ragged", R=5, C=3000),
+        case("ragged", R=2, C=32_767),
+        case("strided", R=64, C=64, layout="transposed"),
+        case("strided", R=64, C=128, layout="padded"),
+        case("strided", R=64, C=64, layout="spread"),
+        case("precision", R=64, C=128, dtype=F16),
+        case("precision", R=64, C=128, dtype=BF16),
+        case("precision", R=8, C=4096, dtype=F16, std=0.1),
+        case("lifted", R=64, C=64, lift=10_000),
+        case("extreme", R=64, C=128, extreme=True),
+        case("extreme", R=64, C=128, dtype=F16, extreme=True),
+        case("edge", R=0, C=64),
+        case("edge", R=8, C=0),
+        case("edge", R=1, C=1),
+        case("edge", R=300, C=2),
+        case("edge", R=64, C=129, dtype=F16, layout="transposed"),
+        case("again", R=16, C=128),
+        case("tuned", R=10, C=100),
+        case("compile", R=512, C=4096),
+        case("compile", R=512, C=781, dtype=F16),
+    ),
+)
+
+
+@check("grid", points=10)
+def test_grid(kernel):
+    """A program for every row."""
+    checks.grid(kernel)
+
+
+@check("offsets", points=10)
+def test_offsets(kernel):
+    """Each program works on its own row."""
+    checks.offsets(kernel)
+
+
+@check("layout", points=5)
+def test_strides(kernel):
+    """Rows and columns are found through their strides."""
+    checks.group(kernel, "strided", "layout")
+
+
+@check("mask", points=15)
+def test_mask(kernel):
+    """Lanes past the row read nothing, write nothing and count for nothing."""
+    checks.mask(kernel)
+
+
+@check("values", points=10)
+def test_values(kernel):
+    """The exponentials are right, up to one factor a row."""
+
+    def ask(run: Run) -> None:
+        run.kernel_ran()
+        got = run.got().double()
+        got = got / got.sum(-1, keepdim=True)
+        wrong = run.compare(got, 0, written_only=True, slack=8)
+        if wrong is not None:
+            run.wrong_values(wrong, 0, "values")
+
+    checks.each(kernel.trace("full"), ask)
+
+
+@check("reduction", points=15)
+def test_reduction(kernel):
+    """Each row adds up to 1."""
+
+    def ask(run: Run) -> None:
+        run.kernel_ran()
+        written = (run.coverage() & 1).bool().all(-1)
+        sums = run.got().double().sum(-1)[written]
+        if not bool(((sums - 1).abs() < 2e-5).all()):
+            worst = sums[(sums - 1).abs().nan_to_num(1e9).argmax()]
+            raise Wrong(f"a row adds up to {worst:.6g}, not to 1 ({run.label})", "reduction")
+
+    checks.each(kernel.trace("full"), ask)
+
+
+@check("robust", points=5)
+def test_shift(kernel):
+    """Adding 10,000 to a whole row changes nothing; large and infinite values are survived."""
+    for run in kernel.trace("lifted"):
+        run.kernel_ran()
+        plain, lifted = run.got().double().chunk(2)
+        written = (run.coverage() & 1).bool().all(-1)
+        both = (written.chunk(2)[0] & written.chunk(2)[1]).unsqueeze(-1)
+        same = (plain - lifted).abs() <= 1e-5 * plain.abs() + 1e-30
+        if bool((same | ~both).all()) and bool(both.any()):
+            continue
+        raise Wrong(
+            "softmax(x + 10000) differs from softmax(x): without the row's maximum taken off, "
+            "exp overflows",
+            "robust",
+        )
+    if checks.values_hold(kernel):
+        checks.group(kernel, "extreme", "robust")
+
+
+@check("precision", points=5)
+def test_precision(kernel):
+    """fp16 and bf16 are worked on in fp32 and rounded once."""
+    checks.group(kernel, "precision", "precision")
+
+
+@check("fusion", points=5)
+def test_fusion(kernel):
+    """Nothing but the result goes back to memory."""
+    checks.needs_values(kernel, "fusion")
+    checks.traffic(kernel.trace("full"), reads=3, writes=1)
+
+
+@check("robust", points=5)
+def test_contract(kernel):
+    """Any size, shape and dtype of the contract, also on a second call."""
+    checks.contract(kernel)
+
+
+@check("robust", points=2, lane="compile")
+def test_compiles(kernel):
+    """The compiler accepts the kernel for every chip."""
+    checks.compiles(kernel)
+
+
+@check("precision", points=3, lane="compile")
+def test_reduction_type(kernel):
+    """tl.sum adds up in fp32."""
+    checks.fp32_reductions(kernel)
