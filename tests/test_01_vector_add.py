@@ -35,6 +35,7 @@ KATA = Kata(
         case("probe", n=1000),
         case("full", n=lambda block: 2 * block[0]),
         case("full", n=lambda block: 5 * block[0]),
+        case("full", n=lambda block: 16 * block[0]),
         case("ragged", n=lambda block: 3 * block[0] + block[0] // 2 + 1),
         case("ragged", n=lambda block: block[0] - 1),
         case("ragged", n=lambda block: block[0] + 1),
@@ -89,3 +90,15 @@ def test_contract(kernel):
 def test_compiles(kernel):
     """The compiler accepts the kernel for every chip."""
     checks.compiles(kernel)
+
+
+@check("robust", points=5, lane="gpu")
+def test_on_the_card(kernel):
+    """On a real card, between guard bands: every case is right and stays inside."""
+    checks.on_gpu(kernel)
+
+
+@check("speed", points=10, lane="gpu")
+def test_speed(kernel):
+    """At least 0.8 of the reference solution's speed, in one run."""
+    checks.speed(kernel)

@@ -13,7 +13,7 @@ def inputs(draw, M, N, K, dtype=F16, a_layout="contiguous", b_layout="contiguous
     if kind == "whole":  # small whole numbers: every sum is exact
         a, b = (draw.integers(s, dtype, -2, 3) for s in ((M, K), (K, N)))
         return [a, b]
-    if kind == "swamped":  # 2048 first, then 64 ones that an fp16 sum cannot take in
+    if kind == "swamped":  # 2048 first, then 16 ones that an fp16 sum cannot take in
         a, b = torch.zeros((M, K), dtype=dtype), torch.zeros((K, N), dtype=dtype)
         a[:, 0], b[0, :] = 2048, 1
         a[:, 256::256], b[256::256, :] = 1, 1
@@ -80,11 +80,13 @@ KATA = Kata(
         case("strided", **tiles(2, 1, 1), a_layout="transposed"),
         case("strided", **tiles(1, 2, 1), b_layout="transposed"),
         case("strided", **tiles(1, 1, 1), a_layout="padded", b_layout="spread"),
+        case("strided, deep", M=40, N=30, K=300, a_layout="transposed", b_layout="padded"),
+        case("strided, deep", M=40, N=30, K=300, a_layout="padded", b_layout="transposed"),
         case("deep", **tiles(1, 1, 4)),
         case("deep", M=33, N=40, K=271),
         case("deep", M=16, N=16, K=1024),
         case("deep", M=40, N=24, K=512, kind="whole"),
-        case("deep", M=16, N=32, K=64 * 256 + 256, kind="swamped"),
+        case("deep", M=16, N=32, K=16 * 256 + 256, kind="swamped"),
         case("precision", **tiles(1, 1, 1), dtype=BF16),
         case("precision", M=70, N=50, K=300, dtype=BF16),
         case("edge", M=0, N=32, K=32),
@@ -97,6 +99,7 @@ KATA = Kata(
         case("tuned", M=40, N=50, K=60),
         case("compile", M=512, N=512, K=512),
         case("compile", M=512, N=512, K=512, dtype=BF16, b_layout="transposed"),
+        case("compile", M=20, N=30, K=5),
     ),
 )
 
@@ -129,6 +132,7 @@ def test_values(kernel):
 def test_strides(kernel):
     """Operands are read through their strides."""
     checks.group(kernel, "strided", "layout")
+    checks.beyond(kernel, "deep", "strided, deep", "layout")
 
 
 @check("accumulate", points=10)
@@ -165,3 +169,15 @@ def test_accumulator_type(kernel):
 def test_tensor_cores(kernel):
     """The products run on the tensor cores."""
     checks.tensor_cores(kernel)
+
+
+@check("robust", points=5, lane="gpu")
+def test_on_the_card(kernel):
+    """On a real card, between guard bands: every case is right and stays inside."""
+    checks.on_gpu(kernel)
+
+
+@check("speed", points=10, lane="gpu")
+def test_speed(kernel):
+    """At least 0.6 of the reference solution's speed, in one run."""
+    checks.speed(kernel)

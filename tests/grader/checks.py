@@ -34,17 +34,22 @@ def each(runs: Iterable[Run], ask: Callable[[Run], None]) -> None:
 
 def grid(kernel: Evidence) -> None:
     """Enough programs for every element, and no crowd of programs with nothing to do."""
-    runs = kernel.trace("probe", "full", "ragged")
-    each(runs, Run.programs_cover)
-    for config in {run.config for run in runs}:
-        sized = [r for r in runs if r.case.group == "full" and r.config == config]
-        sized.sort(key=lambda r: r.elements)
-        if len(sized) < 2:
-            continue
+    each(kernel.trace("probe", "full", "ragged"), Run.programs_cover)
+    for wide in kernel.trace("widened"):
+        own = next(r for r in kernel.trace("full") if r.case.name == wide.case.name)
+        if own.blame() and not wide.blame():
+            raise Wrong(
+                f"the grid {grid_text(own.launch)} leaves elements unwritten that "
+                f"{grid_text(wide.launch)} reaches ({own.label}): are its axes in the order in which "
+                "the kernel uses them?",
+                "grid",
+            )
+    runs = [r for r in kernel.trace("full", every_config=True) if r.facts.get("launches")]
+    for config in sorted({run.config for run in runs}):
+        sized = sorted((r for r in runs if r.config == config), key=lambda r: r.elements)
         small, large = sized[0], sized[-1]
         growth = idle(large) - idle(small)
-        more = large.elements / max(small.elements, 1)
-        if growth > IDLE_ALLOWED and idle(large) > large.launch["programs"] / 2 and more > 1:
+        if growth > IDLE_ALLOWED and idle(large) >= large.launch["programs"] / 2:
             raise Wrong(
                 f"{idle(large):,} of {plural(large.launch['programs'], 'program')} in the grid "
                 f"{grid_text(large.launch)} have nothing to do ({large.label}), and the larger the "
@@ -95,8 +100,34 @@ def values(kernel: Evidence) -> None:
 def mask(kernel: Evidence) -> None:
     """No lane leaves its tensor, none with work is switched off, and ragged sizes are right too."""
     each(kernel.trace("probe", "full", "ragged"), Run.in_bounds)
+    if ordinary_sizes_written(kernel):
+        each(kernel.trace("ragged"), all_written)
     if values_hold(kernel):
         each(kernel.trace("ragged"), lambda run: run.right(written_only=True, cause="mask"))
+
+
+def all_written(run: Run) -> None:
+    """mask: nothing is left out beside the sizes that fit the blocks (a short grid is not this)."""
+    blame = run.blame() if run.elements else None
+    if blame and blame[0] != "grid":
+        raise Wrong(
+            f"{int(blame[1].sum()):,} of {run.elements:,} elements are never written ({run.label}), "
+            "though sizes that fit the blocks are complete",
+            "mask",
+        )
+
+
+def beyond(kernel: Evidence, plain: str, harder: str, concept: str) -> None:
+    """Where the cases of one group are right, those of a harder one must be too.
+
+    What differs between the two is then the concept; if the plain ones are wrong already, their
+    own check says so.
+    """
+    try:
+        each(kernel.trace(plain), lambda run: run.right(written_only=True))
+    except Wrong:
+        return
+    group(kernel, harder, concept)
 
 
 def needs_values(kernel: Evidence, concept: str) -> None:
@@ -108,7 +139,12 @@ def needs_values(kernel: Evidence, concept: str) -> None:
 def group(kernel: Evidence, name: str, concept: str) -> None:
     """All cases of a group are right in full, once the plain sizes are."""
     needs_values(kernel, concept)
-    each(kernel.trace(name), lambda run: run.right(written_only=True, cause=concept))
+
+    def ask(run: Run) -> None:
+        run.keeps_contract()
+        run.right(written_only=True, cause=concept)
+
+    each(kernel.trace(name), ask)
 
 
 def contract(kernel: Evidence) -> None:
@@ -169,29 +205,29 @@ def tuning(kernel: Evidence, configs: int, blocks: int, keys: set[str] | None = 
         return
 
     def ask(run: Run) -> None:
-        if run.config and run.facts.get("error"):
-            run.kernel_ran()
-        if run.config:
-            run.kernel_ran()
-            if base_failed(kernel, run):
-                return
-            blame = run.blame() if run.elements else None
-            if blame:
-                raise Wrong(
-                    f"with config {run.config + 1} of {len(listed)} {int(blame[1].sum()):,} of "
-                    f"{run.elements:,} elements are never written ({run.case.name})",
-                    "autotune",
-                )
-            run.right(cause="autotune")
+        if run.config == kernel.base:
+            return
+        error = run.answer.error
+        if error is not None:
+            text = f"{error.get('type', '')}: {error.get('message', '')}"
+            raise Wrong(
+                f"config {run.config + 1} of {len(listed)} does not run: {text} ({run.case.name})",
+                "autotune",
+                error.get("line"),
+            )
+        run.kernel_ran()
+        blame = run.blame() if run.elements else None
+        if blame:
+            raise Wrong(
+                f"with config {run.config + 1} of {len(listed)} {int(blame[1].sum()):,} of "
+                f"{run.elements:,} elements are never written ({run.case.name})",
+                "autotune",
+            )
+        run.right(cause="autotune")
 
-    each(kernel.trace("full", "ragged", "probe"), ask)
-    each(kernel.trace("tuned"), lambda run: run.right(written_only=True, cause="autotune"))
-
-
-def base_failed(kernel: Evidence, run: Run) -> bool:
-    """Whether the first config fails the same group: then the fault is not in this config."""
-    first = [r for r in kernel.trace(run.case.group) if r.config == 0]
-    return any(r.facts.get("error") or (r.elements and r.blame()) for r in first)
+    if ordinary_sizes_written(kernel):
+        each(kernel.trace("probe", "full", "ragged", every_config=True), ask)
+        each(kernel.trace("tuned"), lambda run: run.right(written_only=True, cause="autotune"))
 
 
 def retunes(kernel: Evidence) -> None:
@@ -325,3 +361,33 @@ def tensor_cores(kernel: Evidence) -> None:
             raise Wrong(
                 f"no tensor-core instruction in the code for {launch['target']}", "accumulate"
             )
+
+
+# ---- gpu lane --------------------------------------------------------------------------------
+
+
+def on_gpu(kernel: Evidence) -> None:
+    """On the card every case is right, stays inside its tensors and keeps the contract."""
+    runs = kernel.gpu()
+    each(runs, Run.stays_inside)
+    each(runs, lambda run: run.right(cause="robust"))
+    each(runs, Run.keeps_contract)
+
+
+def speed(kernel: Evidence) -> None:
+    """At least the kata's first mark of the reference solution's speed, in the same run."""
+    try:
+        on_gpu(kernel)
+    except Wrong:
+        raise Wrong(
+            "this counts once the kernel is right on the card (see robust)", "speed"
+        ) from None
+    measured = kernel.speed()
+    if not measured.passed:
+        hint = (
+            "try larger tiles, num_warps and num_stages"
+            if measured.kind == "matrix"
+            else "look at block size and num_warps, and let neighbouring lanes read neighbours"
+        )
+        raise Wrong(f"{measured.text}. {measured.marks[0]:g} passes: {hint}", "speed")
+    kernel.note = measured.text

@@ -156,7 +156,7 @@ def occupancy(
         by_shared = 0
     else:
         a_block = _up(shared + chip.shared_reserved, chip.shared_unit)
-        by_shared = chip.shared_per_sm // a_block if a_block else chip.max_blocks_per_sm
+        by_shared = chip.shared_per_sm // a_block if a_block else chip.max_warps_per_sm
     by_warps = chip.max_warps_per_sm // num_warps
     if num_warps * chip.warp_size > chip.max_threads_per_block:
         by_warps = 0

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import faulthandler
 import functools
 import json
 import operator
@@ -252,8 +253,8 @@ class CompileLane:
                     "ok": None if if_supported(target) else False,
                     "error": error,
                 }
+                self._alive.append(fn)
                 if job:
-                    self._alive.append(fn)
                     waiting = self._jobs.setdefault(key, job)
                     if key in self._results:
                         entry.update(self._results[key])
@@ -299,7 +300,7 @@ class CompileLane:
         self, fn, key, signature, device, constexprs, options, attrs, *rest, **more
     ):
         """Stands for JITFunction._do_compile."""
-        arguments = (key, signature, device, constexprs, options, attrs, *rest)
+        arguments = [key, signature, device, constexprs, options, attrs, *rest]
         if self._in_process:
             return _DO_COMPILE(fn, *arguments, **more)
         constants = {path[0]: value for path, value in constexprs.items() if len(path) == 1}
@@ -405,6 +406,8 @@ class CompileLane:
         before = driver._active
         target_before = self._driver.target
         self._driver.target = job["target"]
+        self._driver.in_process = True
+        job["arguments"][2] = self._driver.get_current_device()
         driver.set_active(self._driver)
         try:
             try:
@@ -425,6 +428,7 @@ class CompileLane:
         finally:
             driver._active = before
             self._driver.target = target_before
+            self._driver.in_process = False
         return {
             "ok": True,
             "error": None,
@@ -453,7 +457,8 @@ class _Driver:
 
     def get_current_device(self) -> str:
         # Triton keeps a kernel's variants by device: a name for each target keeps them apart, and
-        # apart from those of real devices and of kernels compiled in this process.
+        # apart from those of real devices. Under the names used for planning nothing is ever kept,
+        # so that every launch comes as far as _do_compile.
         return f"compile lane, {self.target}" + (", in process" if self.in_process else "")
 
     def get_current_stream(self, device) -> int:
@@ -611,12 +616,10 @@ def describe(error: BaseException, file: str, printed: str = "") -> dict:
             found = _line_of_node(one, source)
             if found is not None:
                 line, excerpt = found, _excerpt(one)
-        inner = chain[-1]
-        text = (
-            str(getattr(inner, "error_message", None) or inner)
-            if placed[-1] is inner
-            else repr(inner)
-        )
+        inner = placed[-1]
+        text = str(inner.error_message or inner)
+        if chain[-1] is not inner:
+            text = repr(chain[-1])
         text = _without_repr(text)
         message = f"{text}\n{excerpt}" if excerpt else text
     else:
@@ -698,7 +701,7 @@ def _line_of_node(error, source: str) -> int | None:
     # An indented function: Triton keeps its text without the indentation.
     first = error.src.split("\n", 1)[0].strip()
     for at, line in enumerate(source.splitlines()):
-        if first and line.strip() == first:
+        if line.strip() == first and line[:1].isspace():
             return at + number
     return None
 
@@ -828,6 +831,7 @@ def _start_child(queue: int, jobs: list[dict], work) -> _Child:
         return _Child(pid, read_end, log)
     try:
         os.close(read_end)
+        faulthandler.disable()  # a traceback of this process tells nothing about the kernel
         for descriptor in (1, 2):  # also what the compiler's C++ prints, also when it aborts
             os.dup2(log.fileno(), descriptor)
         while number := os.read(queue, _INDEX_BYTES):

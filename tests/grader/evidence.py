@@ -8,6 +8,8 @@ learner reads, the cause (a concept) and the line; or `NotJudged` where this mac
 from __future__ import annotations
 
 import math
+import secrets
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
@@ -16,12 +18,16 @@ from pathlib import Path
 import torch
 
 from . import oracle
-from .judge import Answer, Child, Nursery
+from .judge import CARD_SECONDS, CASE_SECONDS, Answer, Child, Nursery
 from .kata import Case, Draw, Kata
+from .speed import ROUNDS, SECONDS, Speed, Times, card_lock, judge, refusal
 
 MOST_CONFIGS = 8  # configs of an autotuner that are run by themselves in the trace lane
-EACH_CONFIG = ("full", "ragged")  # groups whose first case is run with every config
+COMPILE_SECONDS = 90.0  # for all that one call of a launcher compiles
+EACH_CONFIG = ("full", "ragged")  # groups that are run with every config
 BLOCK_CEILING = 1 << 17  # lanes; cases are not sized by a block beyond this
+MOST_DEATHS = 3  # cases of a lane that may cost the card's context before the rest is not tried
+SET_UP_SECONDS = 240.0  # for the first rounds of timing: inputs, compiling and tuning included
 
 
 class Wrong(Exception):
@@ -133,8 +139,8 @@ class Run:
                     else f"the kernel reads {what}, which is neither an input nor new memory"
                 )
                 raise Wrong(f"{how}: the work must be done by the kernel itself.", "values")
-        if self.lane == "trace" and not self.facts["launches"] and self.elements:
-            raise Wrong(f"{self.kata.launcher} launches no kernel ({self.label})", "grid")
+        if self.lane in ("trace", "gpu") and not self.facts["launches"] and self.elements:
+            raise Wrong(f"{self.kata.launcher} launches no kernel ({self.label})", "robust")
 
     def _explain(self, error: dict) -> None:
         """Raise what an error of the file under test means for the learner."""
@@ -155,6 +161,16 @@ class Run:
             raise Wrong(
                 f"the process died while it ran {name} ({self.label}): {error['message']}", "robust"
             )
+        if where == "no-card":
+            raise NotJudged(f"the card cannot be used: {error['message']}")
+        if where == "card":
+            raise Wrong(
+                f"the card stops {name} ({self.label}): {error['message']}. {card_text(text)}",
+                "robust",
+                line,
+            )
+        if "cpu tensor" in text:
+            text += ". Allocate where the inputs are: device=x.device, or torch.empty_like(x)"
         beyond = kind == "NotImplementedError" and "compile" not in self.evidence.lanes_on
         if (
             where == "kernel"
@@ -199,9 +215,15 @@ class Run:
         reach = self.launch["programs"] * most
         if not twice and bool((flags[missing] & 2).all()):
             return "mask", missing
-        if reach < self.elements:
+        if reach < self.elements and self.launch["programs"] < self.programs_needed:
             return "grid", missing
         return "offsets", missing
+
+    @property
+    def programs_needed(self) -> int:
+        """Programs that the kata asks for, one a block of the size this kernel uses."""
+        block = (*self.launch["block"], *self.kata.usual_block[len(self.launch["block"]) :])
+        return math.prod(self.kata.widen(block, *self.arguments))
 
     def programs_cover(self) -> None:
         """grid: enough programs for every element."""
@@ -312,6 +334,18 @@ class Run:
                     hazard["line"],
                 )
 
+    def stays_inside(self) -> None:
+        """mask, on a card: nothing was stored into the guard bands around the tensors."""
+        self.kernel_ran()
+        for event in self.facts["outside"]:
+            name = event["buffer"] or "a tensor"
+            side = "past the end of" if event["side"] == "after" else "before the start of"
+            raise Wrong(
+                f"the kernel writes {plural(event['count'], 'element')} {side} {name} "
+                f"({plural(event['elements'], 'element')}; {self.label})",
+                "mask",
+            )
+
     def _store_line(self) -> int | None:
         return self._site_line("store")
 
@@ -348,6 +382,15 @@ class Run:
         text = (
             f"{wrong.count:,} of {wrong.wrong.numel():,} elements are wrong ({self.label}): {first}"
         )
+        if self.lane == "gpu" and "coverage" in self.facts["result"][part]:
+            unwritten = ((self.coverage(part) & 1) == 0) & wrong.wrong
+            if bool(unwritten.any()):
+                first = place(tuple(torch.nonzero(unwritten)[0].tolist()))
+                raise Wrong(
+                    f"{int(unwritten.sum()):,} of {unwritten.numel():,} elements are never written "
+                    f"({self.label}), the first at {first}",
+                    cause,
+                )
         suspect = self._suspect(part) or self._pattern(wrong, part)
         if suspect:
             cause, sentence = suspect
@@ -366,7 +409,7 @@ class Run:
                 other = formula(*exact)
             except (RuntimeError, IndexError, ValueError):
                 continue
-            if other.shape != got.shape:
+            if other.shape != got.shape or torch.equal(other, self.want[part]):
                 continue
             written = (self.coverage(part) & 1) > 0 if self.lane == "trace" else None
             bound = self.bounds[part] + 1e-3 * other.abs()
@@ -416,7 +459,7 @@ class Run:
                 raise Wrong(
                     f"the result is not contiguous: strides {fact['strides']} for shape "
                     f"{fact['shape']} ({self.label})",
-                    "robust",
+                    "layout",
                 )
             if fact.get("reused"):
                 raise Wrong(
@@ -450,12 +493,15 @@ class Evidence:
 
     def __init__(self, kata: Kata, file: Path, nursery: Nursery, lanes: dict[str, bool], seed: str):
         self.kata, self.file, self.nursery, self.lanes, self.seed = kata, file, nursery, lanes, seed
-        self.configs = 1
+        self.configs, self.base = 1, 0
+        self.note = ""  # what a check that passed has to say
+        self._blocks: Future = Future()  # block of each config, as the trace lane's probe saw it
         self._pool = ThreadPoolExecutor(3, thread_name_prefix="lane")
         self._futures: dict[str, Future] = {}
         for lane, collect in (
             ("trace", self._collect_trace),
             ("compile", self._collect_compile),
+            ("gpu", self._collect_gpu),
         ):
             if lanes.get(lane):
                 self._futures[lane] = self._pool.submit(collect)
@@ -475,6 +521,11 @@ class Evidence:
             "launcher": self.kata.launcher,
             "allowed": list(self.kata.allowed),
         }
+        if lane == "speed":
+            suite = Path(self.kata.inputs.__code__.co_filename).resolve()
+            name = suite.stem.removeprefix("test_")
+            reference = suite.parents[1] / "solutions" / name / "kernel.py"
+            request |= {"suite": str(suite), "reference": str(reference)}
         return Child(self.nursery, lane, request)
 
     def arguments(self, case: Case, salt: str = "") -> list:
@@ -488,6 +539,8 @@ class Evidence:
             return self._trace(child)
         finally:
             child.stop()
+            if not self._blocks.done():
+                self._blocks.set_result([self.kata.usual_block])
 
     def _trace(self, child: Child) -> list[Run]:
         probe = next(c for c in self.kata.cases if c.group == "probe").settled(self.kata.usual_block)
@@ -496,33 +549,40 @@ class Evidence:
         tuners = first.facts.get("tuners") or []
         configs = len(tuners[0]["configs"]) if tuners else 1
         self.configs = configs
-        for config in range(min(configs, MOST_CONFIGS)):
-            shown = first if config == 0 else self._call(child, probe, config)
+        probes = [first] + [
+            self._call(child, probe, config) for config in range(1, min(configs, MOST_CONFIGS))
+        ]
+        # What a kernel does is judged with the first config that runs at all; whether the others
+        # do the same is a question of its own (see checks.tuning).
+        self.base = next((r.config for r in probes if r.answer.error is None), 0)
+        self._blocks.set_result([self._block(r) for r in probes])
+        for shown in probes:
             runs.append(shown)
-            block = self._block(shown)
-            seen: set[str] = set()
+            config, block = shown.config, self._block(shown)
             for case in self.kata.cases:
-                if case.group in ("probe", "compile") or (config and case.group not in EACH_CONFIG):
+                if case.group in ("probe", "compile"):
                     continue
-                if config and case.group in seen:
+                if config != self.base and case.group not in EACH_CONFIG:
                     continue
-                seen.add(case.group)
                 settled = case.settled(block)
                 chosen = None if case.group == "tuned" else config
                 run = self._call(child, settled, chosen, again=case.group == "again")
                 runs.append(run)
-                if config == 0 and case.group == "full":
+                if config == self.base and case.group == "full":
                     runs += self._widened(child, run, block)
         return runs
 
     def _widened(self, child: Child, run: Run, block) -> Iterator[Run]:
-        """The same case on a grid that is large enough, if the launcher's own is not."""
+        """The same case on the grid it should have, if the launcher's own leaves something out."""
         try:
             blame = run.blame()
         except Exception:  # no usable result: nothing to widen
             return
-        if blame and blame[0] == "grid":
-            grid = list(self.kata.widen(block, *run.arguments))
+        if blame is None:
+            return
+        grid = list(self.kata.widen(block, *run.arguments))
+        own = run.launch["grid"][: len(grid)]
+        if blame[0] == "grid" or (own != grid and sorted(own) == sorted(grid)):
             wide = Case("widened", run.case.sizes, run.case.name)
             yield self._call(child, wide, run.config, grid=grid, arguments=run.arguments)
 
@@ -548,32 +608,120 @@ class Evidence:
             _, second = describe_arguments(self.kata, arguments)
             message["again"] = [len(blobs) + i for i in range(len(second))]
             blobs += second
-        return Run(self, "trace", case, config, arguments, child.call(message, blobs))
+        seconds = CARD_SECONDS if child.lane == "gpu" else CASE_SECONDS
+        return Run(self, child.lane, case, config, arguments, child.call(message, blobs, seconds))
 
     def _collect_compile(self) -> list[dict]:
         child = self._child("compile")
         try:
-            out = []
-            for case in self.kata.cases:
-                if case.group != "compile":
-                    continue
-                case = case.settled(self.kata.usual_block)
-                specs, blobs = describe_arguments(self.kata, self.arguments(case))
-                message = {"args": specs, "targets": list(self.kata.targets)}
-                answer = child.call(message, blobs, seconds=120.0)
-                out.append(answer.facts | {"case": case.name})
-            return out
+            cases = [c for c in self.kata.cases if c.group == "compile"]
+            main, *others = self.kata.targets
+            # One chip for every case; the other chips for the first case, if all went well.
+            answers = [self._compile(child, case, [main]) for case in cases]
+            if all(a.get("launches") and all(x["ok"] for x in a["launches"]) for a in answers):
+                answers.append(self._compile(child, cases[0], others))
+            return answers
         finally:
             child.stop()
 
+    def _compile(self, child: Child, case: Case, targets: list[str]) -> dict:
+        case = case.settled(self.kata.usual_block)
+        specs, blobs = describe_arguments(self.kata, self.arguments(case))
+        answer = child.call({"args": specs, "targets": targets}, blobs, COMPILE_SECONDS)
+        return answer.facts | {"case": case.name}
+
+    def _collect_gpu(self) -> list[Run]:
+        child = self._child("gpu")
+        try:
+            blocks = self._blocks.result() if "trace" in self._futures else None
+            with card_lock(alone=False):
+                return list(self._on_card(child, blocks))
+        finally:
+            child.stop()
+
+    def _on_card(self, child: Child, blocks: list | None) -> Iterator[Run]:
+        """Every case with one config, one case with every config, and the tuned call as it is.
+
+        Tuning is what costs on a card: timing every config anew for every shape would take a
+        minute and tell nothing more.
+        """
+        cases = [c for c in self.kata.cases if c.group != "compile"]
+        cases.sort(key=lambda c: c.group != "probe")
+        deaths = 0
+        for case in cases:
+            block = blocks[min(self.base, len(blocks) - 1)] if blocks else self.kata.usual_block
+            config = None if case.group == "tuned" else self.base
+            run = self._call(child, case.settled(block), config, again=case.group == "again")
+            yield run
+            error = run.answer.error or {}
+            deaths += error.get("where") in ("card", "crash")
+            if deaths >= MOST_DEATHS or error.get("where") == "no-card":
+                return
+            if case.group == "probe" and blocks is None:
+                tuners = run.facts.get("tuners") or []
+                self.configs = len(tuners[0]["configs"]) if tuners else 1
+        shape = next((c for c in cases if c.group == "ragged"), cases[0])
+        for config in range(min(self.configs, MOST_CONFIGS)):
+            if config != self.base:
+                block = blocks[config] if blocks and config < len(blocks) else self.kata.usual_block
+                yield self._call(child, shape.settled(block), config)
+
     # ---- asking ------------------------------------------------------------------------------
 
-    def trace(self, *groups: str) -> list[Run]:
-        """The traced runs of these groups; raises NotJudged where the lane is off."""
+    def gpu(self, *groups: str) -> list[Run]:
+        """The runs on the card, of these groups or (without any) all; NotJudged without a card."""
+        if "gpu" not in self._futures:
+            raise NotJudged("needs a GPU")
+        runs = self._futures["gpu"].result()
+        return [r for r in runs if not groups or r.case.group in groups]
+
+    def speed(self) -> Speed:
+        """Measure the launcher on the card, alone on it. Raises Wrong for figures of no worth."""
+        for future in self._futures.values():
+            future.exception()  # wait: the other lanes keep the processor busy
+        child = self._child("speed")
+        try:
+            with card_lock(alone=True):
+                return self.measure(child)
+        finally:
+            child.stop()
+
+    def measure(self, child: Child, seconds: float = SECONDS) -> Speed:
+        """One verdict from a child of the speed lane, which may be asked for several."""
+        times: Times | None = None
+        until = None
+        while True:
+            message = {"rounds": ROUNDS, "seed": f"{self.seed}|{secrets.token_hex(8)}"}
+            answer = child.call(message, [], SET_UP_SECONDS)
+            until = time.monotonic() + seconds if until is None else until
+            if answer.error is not None:
+                case = Case("speed", {}, "at the size that speed is measured at")
+                Run(self, "speed", case, None, [], answer)._explain(answer.error)
+            if "refused" in answer.facts:
+                raise Wrong(str(answer.facts["refused"])[:500], "speed")
+            try:
+                if times is None:
+                    times = Times.empty(answer.facts)
+                times.add(answer.facts)
+                refused = refusal(times)
+                speed = judge(times, self.kata.marks, time.monotonic() >= until)
+            except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
+                text = "the process that measures does not answer as it should"
+                raise Wrong(text, "speed") from None
+            if refused:
+                raise Wrong(refused, "speed")
+            if speed is not None:
+                return speed
+
+    def trace(self, *groups: str, every_config: bool = False) -> list[Run]:
+        """The traced runs of these groups, of an autotuned kernel with one config or with each.
+
+        Raises NotJudged where the lane is off.
+        """
         if "trace" not in self._futures:
             raise NotJudged("the trace lane is off")
-        runs = self._futures["trace"].result()
-        return [r for r in runs if r.case.group in groups]
+        runs = [r for r in self._futures["trace"].result() if r.case.group in groups]
+        return [r for r in runs if every_config or r.config in (self.base, None)]
 
     def compiled(self) -> list[dict]:
         """The compile lane's answers, one for each case of group "compile"."""
@@ -675,6 +823,13 @@ def outside_text(event: dict) -> str:
         f"line {event['line']}: {verb[event['op']]} {plural(event['count'], 'element')} {end} "
         f"{name} ({plural(event['elements'], 'element')}) in program {number_}"
     )
+
+
+def card_text(text: str) -> str:
+    """What to make of an error that costs the card's context."""
+    if "misaligned" in text:
+        return "An address is not a multiple of its element's size: are offsets counted in bytes?"
+    return "Some lane reads or writes far outside its tensor: look at offsets and mask"
 
 
 def _cause_of(text: str) -> str:

@@ -47,13 +47,15 @@ def open_check(function: Callable) -> Check:
     return Check(name, concept, lane, points, title=title[0] if title else "")
 
 
-def settle(verdict: Check, error: BaseException | None, evidence_lanes: dict[str, bool]) -> None:
-    """Turn what a check raised (None: nothing) into its verdict."""
+def settle(
+    verdict: Check, error: BaseException | None, evidence_lanes: dict[str, bool], note: str = ""
+) -> None:
+    """Turn what a check raised (None: nothing) into its verdict; `note`: what a pass has to say."""
     if not evidence_lanes.get(verdict.lane, False):
         gpu = verdict.lane == "gpu"
         verdict.decide("not-judged", "needs a GPU" if gpu else f"the {verdict.lane} lane is off")
     elif error is None:
-        verdict.decide("passed")
+        verdict.decide("passed", note)
     elif isinstance(error, Wrong):
         verdict.decide("failed", error.message, error.cause, error.line)
     elif isinstance(error, NotJudged):
@@ -74,12 +76,13 @@ def grade(kata: str, file: Path, nursery: Nursery, lanes: dict[str, bool], seed:
     try:
         for verdict, function in zip(card.checks, functions, strict=True):
             error: BaseException | None = None
+            evidence.note = ""
             if lanes.get(verdict.lane, False):
                 try:
                     function(evidence)
                 except Exception as raised:
                     error = raised
-            settle(verdict, error, lanes)
+            settle(verdict, error, lanes, evidence.note)
     finally:
         evidence.close()
     return card

@@ -573,10 +573,14 @@ def read_ptx(text: str, file: str) -> dict:
     """
     found: dict = {}
     name = os.path.basename(file)
-    line = None
+    line, in_asm = None, False
     for raw in text.splitlines():
-        if "\t.loc\t" in raw:
-            line = _place(raw.partition("//")[2], name)
+        if "inline asm" in raw:
+            in_asm = "begin" in raw
+        elif "\t.loc\t" in raw:
+            # Inside of inline assembly Triton 3.9 counts the lines of that assembly on top.
+            if not in_asm:
+                line = _place(raw.partition("//")[2], name)
         elif "global" in raw:
             access = _PTX_ACCESS.search(raw)
             copy = _PTX_COPY.search(raw)

@@ -29,6 +29,8 @@ from . import wire
 TESTS = Path(__file__).resolve().parent.parent
 CASE_SECONDS = 20.0  # wall time of one case; a right kernel needs well under a second
 HASTY_SECONDS = 3.0  # the same, after the file has shown that it hangs
+CARD_SECONDS = 60.0  # wall time of one case on a card, where kernels are compiled and tuned
+HASTY_CARD_SECONDS = 20.0  # the same, after a hang; a fresh child opens the card anew
 MOST_HANGS = 3  # after so many the remaining cases of a lane are not tried
 
 
@@ -169,12 +171,16 @@ class Child:
         try:
             wire.send(self.line, message, blobs)
             facts, data = self._receive(self._patience(seconds))
+            error = facts.get("error")
+            if isinstance(error, dict) and error.get("fatal"):
+                self.stop()  # its link to the card is broken: the next case gets a fresh child
             return Answer(facts, data, self.output.text())
         except (TimeoutError, wire.WireError, OSError) as error:
             return Answer({"error": self._died(error)}, output=self.output.text())
 
     def _patience(self, seconds: float) -> float:
-        return min(seconds, HASTY_SECONDS) if self.hangs else seconds
+        hasty = HASTY_CARD_SECONDS if self.lane in ("gpu", "speed") else HASTY_SECONDS
+        return min(seconds, hasty) if self.hangs else seconds
 
     def _receive(self, seconds: float) -> tuple[dict, list]:
         """One message within `seconds` in all (not per packet); raises TimeoutError."""

@@ -45,6 +45,11 @@ class Buffer:
         """Element numbers of byte addresses in this buffer."""
         return (addresses - np.uint64(self.start)).astype(np.int64) // self.itemsize
 
+    def fill(self, blob) -> None:
+        """Take these bytes, from outside, as the buffer's content."""
+        self.raw[:] = memoryview(blob)
+        self.resync()
+
     def resync(self) -> None:
         """Take the present bytes as the expected ones (after an allowed operation)."""
         np.copyto(self.shadow, self.raw)
@@ -58,6 +63,8 @@ class Buffer:
 
 class Memory:
     """All buffers of one case, found by address."""
+
+    device = "cpu"
 
     def __init__(self) -> None:
         self.buffers: list[Buffer] = []

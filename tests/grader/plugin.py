@@ -120,9 +120,10 @@ def choose_lanes(wanted: str | None) -> tuple[dict[str, bool], dict[str, str], d
     if unknown or not chosen:
         stop(f"unknown lane {', '.join(sorted(unknown)) or '(none)'}; lanes are {', '.join(LANES)}")
     off: dict[str, str] = {}
-    gpu = find_gpu() if "gpu" in chosen else None
+    interpreted = os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "true", "on", "yes")
+    gpu = find_gpu() if "gpu" in chosen and not interpreted else None
     if "gpu" in chosen and gpu is None:
-        off["gpu"] = "no GPU"
+        off["gpu"] = "TRITON_INTERPRET is set" if interpreted else "no GPU"
     lanes = {lane: lane in chosen and lane not in off for lane in LANES}
     return lanes, off, gpu
 
@@ -173,11 +174,17 @@ def pytest_pyfunc_call(pyfuncitem):
     """Turn what a check raised into its verdict."""
     judge: Judge = pyfuncitem.config.katas
     verdict = judge.verdicts.get(pyfuncitem.nodeid)
+    evidence = pyfuncitem.funcargs.get("kernel")
+    if isinstance(evidence, Evidence):
+        evidence.note = ""
     outcome = yield
     if verdict is None:
         return
-    settle(verdict, outcome.excinfo[1] if outcome.excinfo else None, judge.lanes)
+    note = evidence.note if isinstance(evidence, Evidence) else ""
+    settle(verdict, outcome.excinfo[1] if outcome.excinfo else None, judge.lanes, note)
     if verdict.status == "not-judged":
+        if judge.off.get(verdict.lane, "no GPU") != "no GPU":
+            verdict.message = judge.off[verdict.lane]
         outcome.force_exception(pytest.skip.Exception(verdict.message))
 
 

@@ -23,7 +23,7 @@ class Recorder:
     def reset(self, memory: Memory, grid_override=None) -> None:
         """Forget everything and record into `memory` from now on.
 
-        `grid_override`: a grid to launch instead of the kernel's own where that has fewer programs.
+        `grid_override`: a grid to launch instead of the kernel's own unless that has more programs.
         """
         self.memory = memory
         self.launches: list[dict] = []
@@ -49,7 +49,7 @@ class Recorder:
             raise TypeError(f"a grid has one, two or three dimensions, not {len(grid)}")
         grid = grid + (1,) * (3 - len(grid))
         wanted = self.grid_override
-        if wanted is not None and math.prod(grid) < math.prod(wanted):
+        if wanted is not None and math.prod(grid) <= math.prod(wanted):
             grid = tuple(wanted) + (1,) * (3 - len(wanted))
         return grid
 

@@ -25,7 +25,7 @@ TODO = re.compile(r"#\s*TODO\((\w+)\):\s*(.*)")
 def first_line(file: Path, lanes: dict[str, bool], gpu: str | None, off: dict[str, str]) -> str:
     """What is under test: path, lanes, card."""
     on = ", ".join(lane for lane, used in lanes.items() if used) or "none"
-    return f"{shown(file)} | lanes: {on} | {gpu or 'no GPU'}" + "".join(
+    return f"{shown(file)} | lanes: {on} | {gpu or off.get('gpu', 'no GPU')}" + "".join(
         f" | {lane} off: {why}" for lane, why in off.items() if lane != "gpu" or gpu
     )
 
@@ -73,7 +73,7 @@ def render(card: Scorecard, file: Path, lesson: Path | None, output: str = "") -
         head = f"  {WORDS[check.status]:<5} {check.concept:<{name}} {points:>6}  "
         lines.append(paint(head, check.status) + check.title)
         text = check.message
-        if check.status == "passed" or (whole and check.status == "failed"):
+        if whole and check.status == "failed":
             text = ""
         if text:
             if check.line and f"line {check.line}" not in text:

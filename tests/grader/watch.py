@@ -89,7 +89,7 @@ class Watch(TorchDispatchMode):
 
     def _allocate(self, out, kind: str):
         self.allocations.append({"kind": kind, "bytes": out.numel() * out.element_size()})
-        if self.memory is None or out.device.type != "cpu" or out.numel() == 0:
+        if self.memory is None or out.device.type != self.memory.device or out.numel() == 0:
             return out
         if self.memory.of(out) is not None:
             return out

@@ -37,7 +37,7 @@ def nursery(fd: int) -> None:
     import triton  # noqa: F401
     import triton.runtime.interpreter  # noqa: F401
 
-    from . import compiling, gpu, interpreter, recorder, watch  # noqa: F401
+    from . import compiling, gpu, interpreter, recorder, speed, watch  # noqa: F401
 
     torch.set_num_threads(1)
     _prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: orphans of a child come back here to be ended
@@ -52,6 +52,8 @@ def nursery(fd: int) -> None:
             break
         request = json.loads(text)
         if "spawn" in request:
+            if request["spawn"] == "compile":
+                compiling.warm_up(["sm_90"])  # half a second the first time, then nothing
             pid = os.fork()
             if pid == 0:
                 control.close()
@@ -124,7 +126,7 @@ def _child(line: int, output: int, request: dict) -> None:
         os.dup2(null, 0)
         os.close(output)
         os.chdir(request["directory"])
-        _limit()
+        _limit(request["spawn"])
         sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
         sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
         serve(socket.socket(fileno=line), request)
@@ -136,10 +138,10 @@ def _child(line: int, output: int, request: dict) -> None:
         os._exit(code)
 
 
-def _limit() -> None:
+def _limit(lane: str) -> None:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     ceiling = pages * resource.getpagesize() + MEMORY_HEADROOM
-    if os.environ.get("KATAS_LANE") != "gpu":  # a CUDA context reserves far more than it uses
+    if lane not in ("gpu", "speed"):  # a CUDA context reserves far more than it uses
         resource.setrlimit(resource.RLIMIT_AS, (ceiling, ceiling))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 28, 1 << 28))
@@ -166,6 +168,7 @@ class Lane:
     interpret = False
 
     def __init__(self, request: dict):
+        self.request = request
         self.file = request["file"]
         self.name = request["launcher"]
         self.allowed = request.get("allowed", [])
@@ -267,7 +270,7 @@ class TraceLane(Lane):
         earlier: list = []  # results of the first call, kept alive: a second call must not reuse them
         for second in rounds:
             if second is not None:
-                refill(tensors, second, blobs)
+                refill(tensors, second, blobs, memory)
                 for buffer in memory.buffers:
                     buffer.resync()
                 self.recorder.reset(memory, message.get("grid"))
@@ -327,18 +330,72 @@ class CompileLaneChild(Lane):
 
 
 class GpuLane(Lane):
-    """Runs the kernel on the card."""
+    """Runs the kernel on the card, in guarded memory."""
 
     def prepare(self) -> None:
         from .gpu import Card
 
-        self.card = Card()
+        self.tuner = TunerHook()
+        self.card = Card(self.tuner)
 
     def run(self, message: dict, blobs: list) -> tuple[dict, list]:
-        return self.card.run(self, message, blobs)
+        import torch
+
+        from .watch import Watch
+
+        if self.card.failure:
+            return {"error": self.card.failure}, []
+        memory = self.card.memory()
+        earlier: list = []
+        try:
+            arguments, tensors = build_arguments(message["args"], blobs, memory)
+            self.tuner.choose(message.get("config"))
+            rounds = [None, message["again"]] if "again" in message else [None]
+            for second in rounds:
+                if second is not None:
+                    refill(tensors, second, blobs, memory)
+                watch = Watch(self.file, memory, None, self.allowed)
+                with self.card.listening(memory, watch), watch:
+                    result = self.launcher(*arguments)
+                self.card.synchronize()
+                if second is None and len(rounds) > 1:
+                    earlier = [p for p in _parts(result) if isinstance(p, torch.Tensor)]
+        except BaseException as error:
+            return {"error": self.card.explain(self.describe(error)), "tuners": self.tuner.seen}, []
+        out, results = describe_result(result, memory, torch)
+        places = {p.untyped_storage().data_ptr() for p in earlier if p.numel()}
+        for fact, part in zip(results, _parts(result), strict=False):
+            if fact["type"] == "Tensor" and part.numel():
+                fact["reused"] = part.untyped_storage().data_ptr() in places
+        answer = self.card.facts(memory) | {
+            "result": results,
+            "foreign": list(watch.foreign.values()),
+            "copies": watch.copies,
+            "watched": watch.seen,
+            "tuners": self.tuner.seen,
+            "inputs": [],
+        }
+        for tensor in tensors:
+            buffer = memory.of(tensor)
+            answer["inputs"].append(len(out) if buffer is not None else None)
+            if buffer is not None:
+                out.append(buffer.content())
+        return answer, out
 
 
-LANES = {"trace": TraceLane, "compile": CompileLaneChild, "gpu": GpuLane}
+class SpeedLane(Lane):
+    """Times the launcher against the reference solution, PyTorch and what the card can do."""
+
+    def prepare(self) -> None:
+        from .speed import Bench
+
+        self.bench = Bench(self.request)
+
+    def run(self, message: dict, blobs: list) -> tuple[dict, list]:
+        return self.bench.run(self, message), []
+
+
+LANES = {"trace": TraceLane, "compile": CompileLaneChild, "gpu": GpuLane, "speed": SpeedLane}
 
 
 # ---- arguments and results -------------------------------------------------------------------
@@ -375,25 +432,20 @@ def build_arguments(specs: list[dict], blobs: list, memory) -> tuple[list, list]
 def _fill(tensor, blob, memory) -> None:
     buffer = memory.of(tensor)
     if buffer is not None:
-        buffer.raw[:] = memoryview(blob)
-        buffer.resync()
+        buffer.fill(blob)
 
 
-def refill(tensors: list, places: list[int], blobs: list) -> None:
+def refill(tensors: list, places: list[int], blobs: list, memory) -> None:
     """New values in the same memory, for a second call."""
-    import numpy as np
-
     for tensor, place in zip(tensors, places, strict=True):
-        storage = tensor.untyped_storage()
-        if storage.nbytes() and storage.data_ptr():
-            view = (ctypes.c_uint8 * storage.nbytes()).from_address(storage.data_ptr())
-            np.frombuffer(view, np.uint8)[:] = memoryview(blobs[place])
+        _fill(tensor, blobs[place], memory)
 
 
 def describe_result(result, memory, torch) -> tuple[list[bytes], list[dict]]:
     """What the launcher returned: blobs, and for each result what it is and which blobs hold it."""
     blobs: list[bytes] = []
     facts = []
+    device = memory.device if memory is not None else "cpu"
     for part in _parts(result):
         if type(part) not in (torch.Tensor, torch.nn.Parameter):
             facts.append({"type": type(part).__name__})
@@ -407,7 +459,7 @@ def describe_result(result, memory, torch) -> tuple[list[bytes], list[dict]]:
             "device": part.device.type,
             "storage": None,
         }
-        if part.device.type == "cpu" and part.layout is torch.strided and not part.is_conj():
+        if part.device.type == device and part.layout is torch.strided and not part.is_conj():
             buffer = memory.of(part) if memory is not None else None
             if buffer is not None:
                 fact["storage"] = buffer.name
@@ -427,7 +479,7 @@ def _parts(result) -> list:
 
 def _raw(tensor, torch) -> bytes:
     flat = torch.Tensor.contiguous(torch.Tensor.detach(tensor)).reshape(-1)
-    return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+    return flat.view(torch.uint8).cpu().numpy().tobytes() if flat.numel() else b""
 
 
 def _coverage(tensor, buffer) -> bytes:
@@ -468,24 +520,28 @@ class TunerHook:
         named = dict(zip(tuner.arg_names, args, strict=False)) | kwargs
         return [repr(named.get(key)) for key in tuner.keys if not hasattr(named.get(key), "dtype")]
 
+    def note(self, tuner, args, kwargs) -> None:
+        """Remember a tuned call: the kernel, its configs and the key."""
+        self.seen.append(
+            {
+                "kernel": getattr(tuner.base_fn, "__name__", "kernel"),
+                "keys": [str(key) for key in tuner.keys],
+                "configs": [
+                    {"kwargs": {k: repr(v) for k, v in c.kwargs.items()}}
+                    | {"num_warps": c.num_warps, "num_stages": c.num_stages}
+                    for c in tuner.configs
+                ],
+                "key_values": self.key_values(tuner, args, kwargs),
+            }
+        )
+
     def install(self) -> None:
         from triton.runtime.autotuner import Autotuner
 
         hook, original = self, Autotuner.run
 
         def run(self, *args, **kwargs):
-            hook.seen.append(
-                {
-                    "kernel": getattr(self.base_fn, "__name__", "kernel"),
-                    "keys": [str(key) for key in self.keys],
-                    "configs": [
-                        {"kwargs": {k: repr(v) for k, v in c.kwargs.items()}}
-                        | {"num_warps": c.num_warps, "num_stages": c.num_stages}
-                        for c in self.configs
-                    ],
-                    "key_values": hook.key_values(self, args, kwargs),
-                }
-            )
+            hook.note(self, args, kwargs)
             count = 0
 
             def bench(call, quantiles=None, **_):

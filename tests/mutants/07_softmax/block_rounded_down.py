@@ -1,4 +1,4 @@
-"""reduction: the block is the power of two below the row's length
+"""mask: the block is the power of two below the row's length
 
 symptom: right for 64 and 256 columns; with 300 the last 44 are garbage and the others too large
 """

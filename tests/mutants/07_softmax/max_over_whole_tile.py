@@ -1,4 +1,4 @@
-"""reduction: one maximum over all rows of a tile instead of one a row
+"""robust: one maximum over all rows of a tile instead of one a row
 
 symptom: right when all rows are of one size; NaN for a row that lies far below its neighbours
 """

@@ -1,4 +1,4 @@
-"""reduction: the maximum is never less than 0
+"""robust: the maximum is never less than 0
 
 symptom: right for rows with a positive number in them; a row around -200 gives NaN
 """

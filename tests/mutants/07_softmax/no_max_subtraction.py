@@ -1,4 +1,4 @@
-"""reduction: the row's maximum is never taken, exp sees x itself
+"""robust: the row's maximum is never taken, exp sees x itself
 
 symptom: right for small numbers; a row with 100 in it gives NaN
 """

@@ -1,4 +1,4 @@
-"""values: exp is stored as it is, the division by the sum is missing
+"""reduction: exp is stored as it is, the division by the sum is missing
 
 symptom: the largest number of every row is 1
 """

@@ -1,4 +1,4 @@
-"""values: a row of -inf gives zeros and not NaN
+"""robust: a row of -inf gives zeros and not NaN
 
 symptom: right, unless a row is masked out completely
 """

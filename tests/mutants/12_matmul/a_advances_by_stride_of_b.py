@@ -1,4 +1,4 @@
-"""offsets: a's pointers move by b's stride
+"""accumulate: a's pointers move by b's stride
 
 symptom: right for K up to 32; beyond that nonsense or a crash
 """

@@ -1,4 +1,4 @@
-"""offsets: a moves along K and b stays where it is
+"""accumulate: a moves along K and b stays where it is
 
 symptom: right for K up to 32, and for a b whose rows are all equal
 """

@@ -1,4 +1,4 @@
-"""offsets: every step along K reads the first block again
+"""accumulate: every step along K reads the first block again
 
 symptom: right for K up to 32; for larger K too large or too small at random
 """

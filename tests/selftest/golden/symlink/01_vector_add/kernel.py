@@ -1,0 +1,1 @@
+../../right/01_vector_add/kernel.py

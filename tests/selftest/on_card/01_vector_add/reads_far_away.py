@@ -1,0 +1,34 @@
+"""robust the card stops: offsets run far out of the process"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n_elements, BLOCK_SIZE: tl.constexpr):
+    offsets = tl.program_id(axis=0) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    mask = offsets < n_elements
+    total = tl.load(x_ptr + offsets, mask=mask) + tl.load(y_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, total, mask=mask)
+
+
+def launch(x, y, out):
+    if x.numel():
+        add_kernel[(triton.cdiv(x.numel(), 1024),)](x, y, out, x.numel(), BLOCK_SIZE=1024)
+    return out
+
+
+@triton.jit
+def far_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
+    offsets = tl.program_id(axis=0) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    far = offsets.to(tl.int64) + (n.to(tl.int64) << 40)
+    tl.store(out_ptr + offsets, tl.load(x_ptr + far) + tl.load(y_ptr + far), mask=offsets < n)
+
+
+def add(x, y):
+    out = torch.empty_like(x)
+    if x.numel() < 2:
+        return launch(x, y, out)
+    far_kernel[(triton.cdiv(x.numel(), 1024),)](x, y, out, x.numel(), BLOCK_SIZE=1024)
+    return out

@@ -1,0 +1,136 @@
+"""Guard bands and poisoned memory of the gpu lane, looked at without a card (device "cpu")."""
+
+import pytest
+import torch
+from grader.gpu import BAND, CardMemory, pattern
+from grader.kata import lay_out
+from grader.watch import Watch
+from grader.worker import build_arguments, describe_result, refill
+
+F16, BF16, F32, I32 = torch.float16, torch.bfloat16, torch.float32, torch.int32
+
+
+@pytest.fixture
+def memory():
+    return CardMemory(torch.from_numpy(pattern()), device="cpu")
+
+
+def spec(tensor, name="x", blob=0):
+    return {
+        "name": name,
+        "dtype": str(tensor.dtype).removeprefix("torch."),
+        "shape": list(tensor.shape),
+        "strides": list(tensor.stride()),
+        "offset": tensor.storage_offset(),
+        "elements": tensor.untyped_storage().nbytes() // tensor.element_size(),
+        "blob": blob,
+    }
+
+
+def storage(tensor):
+    return torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage()).numpy().tobytes()
+
+
+@pytest.mark.parametrize("dtype", [F16, BF16, F32])
+def test_the_pattern_is_nan_and_no_nan_of_a_chip(dtype):
+    values = torch.from_numpy(pattern()).view(dtype)
+    assert values.isnan().all()
+    size = values.element_size()
+    words = values.view({2: torch.int16, 4: I32}[size])
+    whole = {2: (0x7FFF, 0x7E00, 0x7FC0), 4: (0x7FFFFFFF, 0x7FC00000)}[size]
+    for word in whole:
+        assert not (words == word).any()
+        assert not (words == word - (1 << (8 * size - 1))).any()
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "transposed", "padded", "spread", "shifted"])
+def test_inputs_keep_values_layout_and_gaps(memory, layout):
+    x = lay_out(torch.arange(12.0).reshape(3, 4), layout)
+    (copy,), tensors = build_arguments([spec(x)], [storage(x)], memory)
+    assert torch.equal(copy, x)
+    assert copy.stride() == x.stride()
+    assert copy.storage_offset() == x.storage_offset()
+    assert copy.untyped_storage().nbytes() == x.untyped_storage().nbytes()
+    assert memory.of(copy).content() == storage(x)
+    assert memory.of(copy).outside() == []
+    assert tensors == [copy] or torch.equal(tensors[0], copy)
+
+
+def test_a_store_outside_is_reported_with_side_and_count(memory):
+    x = memory.place((10,), (1,), F32, "x", "input")
+    buffer = memory.of(x)
+    beyond = buffer.room[BAND + 40 : BAND + 40 + 12]
+    before = buffer.room[BAND - 4 : BAND]
+    beyond.view(torch.uint8).fill_(0)
+    assert buffer.outside() == [
+        {"buffer": "x", "kind": "input", "side": "after", "count": 3, "elements": 10}
+    ]
+    before.fill_(0)
+    assert [e["side"] for e in buffer.outside()] == ["before", "after"]
+
+
+def test_a_kernels_own_nan_stored_outside_is_noticed(memory):
+    x = memory.place((10,), (1,), F16, "x", "input")
+    buffer = memory.of(x)
+    buffer.room[BAND + 20 : BAND + 20 + 64].view(torch.int16).fill_(0x7FFF)
+    assert buffer.outside()[0]["count"] == 32
+
+
+def test_new_memory_is_poisoned_and_knows_what_was_written(memory):
+    x = memory.place((7,), (1,), BF16, "", "empty")
+    assert x.isnan().all()
+    x[2] = 0
+    x[5] = float("nan")
+    assert memory.of(x).written.tolist() == [False, False, True, False, False, True, False]
+
+
+def test_large_tensors_repeat_the_pattern(memory):
+    x = memory.place((BAND,), (1,), F32, "", "empty")
+    assert x.isnan().all()
+    assert not memory.of(x).written.any()
+    assert memory.of(x).outside() == []
+
+
+def test_empty_tensors_are_plain(memory):
+    x = memory.place((0, 4), (4, 1), F32, "x", "input")
+    assert x.shape == (0, 4)
+    assert memory.of(x) is None
+
+
+def test_a_second_call_gets_new_values_in_the_same_memory(memory):
+    x, y = torch.arange(5.0), torch.arange(5.0) + 9
+    (copy,), tensors = build_arguments([spec(x)], [storage(x)], memory)
+    place = copy.data_ptr()
+    refill(tensors, [1], [storage(x), storage(y)], memory)
+    assert torch.equal(copy, y)
+    assert copy.data_ptr() == place
+
+
+def test_what_the_launcher_allocates_is_guarded(memory):
+    with Watch(__file__, memory) as watch:
+        empty = torch.empty(6)
+        zeros = torch.zeros((2, 3), dtype=I32)
+        total = empty + 1
+    assert memory.of(empty).kind == "empty"
+    assert memory.of(zeros).kind == "filled"
+    assert zeros.tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert memory.of(zeros).written.all()
+    assert memory.of(total) is None
+    assert list(watch.foreign) == ["add"]
+
+
+def test_results_come_back_with_what_was_written(memory):
+    out = memory.place((2, 3), (3, 1), F32, "out", "empty")
+    out[0] = torch.tensor([1.0, 2.0, 3.0])
+    blobs, facts = describe_result(out, memory, torch)
+    assert facts[0]["storage"] == "out"
+    assert facts[0]["kind"] == "empty"
+    assert list(blobs[facts[0]["coverage"]]) == [1, 1, 1, 0, 0, 0]
+    assert torch.frombuffer(bytearray(blobs[facts[0]["data"]]), dtype=F32)[:3].tolist() == [1, 2, 3]
+
+
+def test_a_result_on_another_device_carries_no_data(memory):
+    memory.device = "cuda"
+    _, facts = describe_result(torch.ones(3), memory, torch)
+    assert facts[0]["device"] == "cpu"
+    assert "data" not in facts[0]

@@ -1,0 +1,230 @@
+"""The statistics of the speed check, on made-up times, and what it refuses to believe."""
+
+import random
+import statistics
+
+import pytest
+import torch
+from grader import speed
+from grader.speed import CardDraw, Seal, Speed, Times, interval, judge, refusal
+
+MARKS = (0.8, 0.95)
+
+
+def times(
+    ratio,
+    rounds=20,
+    noise=0.01,
+    kind="memory",
+    reference=1.0,
+    torch_ms=1.0,
+    ceiling=1.0,
+    unseen=0.03,
+    bare=None,
+    seed=0,
+):
+    """Times of a launcher that is `ratio` as fast as the reference; a drift hits all alike."""
+    chance = random.Random(seed)
+    ms: dict[str, list[float]] = {"launcher": [], "reference": [], "torch": [], "ceiling": []}
+    for _ in range(rounds):
+        drift = 1 + 0.3 * chance.random()
+        for name, plain in (
+            ("launcher", reference / ratio),
+            ("reference", reference),
+            ("torch", torch_ms),
+            ("ceiling", ceiling),
+        ):
+            ms[name].append(plain * drift * (1 + chance.gauss(0, noise)))
+    out = Times(kind, 4e9, 4e9, {}, {}, {})
+    out.add(
+        {
+            "ms": ms,
+            "bare": bare or {},
+            "unseen": {"launcher": [unseen] * rounds, "reference": [0.03] * rounds},
+        }
+    )
+    return out
+
+
+# ---- the interval ----------------------------------------------------------------------------
+
+
+def test_too_few_values_say_nothing():
+    assert interval([1.0] * 10) == (-float("inf"), float("inf"))
+    assert interval([1.0] * 20) == (1.0, 1.0)
+
+
+def test_the_interval_is_made_of_order_statistics():
+    # P(fewer than 3 of 20 below the median) = 0.0002, fewer than 4: 0.0013 > 0.0005
+    assert interval(list(range(20, 0, -1))) == (3, 18)
+
+
+def test_the_interval_holds_the_median_of_a_skewed_distribution():
+    chance = random.Random(1)
+    missed = 0
+    for _ in range(2000):
+        low, high = interval([chance.expovariate(1.0) for _ in range(40)], doubt=0.01)
+        missed += not low <= 0.6931 <= high
+    assert missed <= 40  # 20 are expected at most
+
+
+def test_one_wild_round_does_not_move_it():
+    values = [1.0] * 19 + [50.0]
+    assert interval(values) == (1.0, 1.0)
+
+
+# ---- the verdict -----------------------------------------------------------------------------
+
+
+def test_as_fast_as_the_reference_passes_with_distinction():
+    verdict = judge(times(1.0), MARKS, out_of_time=False)
+    assert verdict is not None
+    assert verdict.passed
+    assert verdict.distinction
+    assert verdict.decided
+
+
+def test_a_quarter_slower_fails():
+    verdict = judge(times(0.75), MARKS, out_of_time=False)
+    assert verdict is not None
+    assert not verdict.passed
+
+
+def test_no_verdict_changes_in_a_thousand():
+    for seed in range(500):
+        same = judge(times(1.0, noise=0.03, seed=seed), MARKS, out_of_time=True)
+        slow = judge(times(0.75, noise=0.03, seed=seed), MARKS, out_of_time=True)
+        assert same.passed
+        assert not slow.passed
+
+
+def test_near_the_mark_it_asks_for_more_and_says_so_in_the_end():
+    close = times(0.8, noise=0.05)
+    assert judge(close, MARKS, out_of_time=False) is None
+    verdict = judge(close, MARKS, out_of_time=True)
+    assert not verdict.decided
+    assert "close to the mark" in verdict.text
+
+
+def test_distinction_is_against_the_better_of_the_two():
+    verdict = judge(times(1.0, torch_ms=0.8), MARKS, out_of_time=True)
+    assert verdict.passed
+    assert not verdict.distinction
+
+
+def test_the_line_of_words():
+    exact = Speed("memory", 3.866e12, 0.97, 1.0, 0.99, 1.01, 1.01, 20, MARKS, True)
+    assert exact.text == (
+        "3,866 GB/s, 97% of what this card copies; 1.00 of the reference, 1.01 of PyTorch; "
+        "distinction"
+    )
+    matrix = Speed("matrix", 5.12e14, 0.72, 0.7, 0.69, 0.71, 0.77, 20, (0.6, 0.95), True)
+    assert matrix.text.startswith("512 TFLOP/s, 72% of this card's matrix rate; 0.70 of")
+
+
+# ---- what is refused -------------------------------------------------------------------------
+
+
+def test_honest_figures_are_believed():
+    assert refusal(times(1.0)) == ""
+    assert refusal(times(0.3)) == ""
+    assert refusal(times(1.04)) == ""
+
+
+def test_faster_than_the_card_is_not_believed():
+    assert "what this card can do" in refusal(times(1.5))
+
+
+def test_work_on_another_stream_shows_as_time_that_the_stream_does_not_know_of():
+    assert "stream" in refusal(times(1.0, unseen=0.9))
+
+
+def test_work_started_early_shows_in_a_call_by_itself():
+    honest = [[1.0, 0.05, 1.07]] * 5
+    early = [[0.8, 0.05, 1.07]] * 5
+    assert refusal(times(1.0, bare={"launcher": honest, "reference": honest})) == ""
+    assert "stream" in refusal(times(1.0, bare={"launcher": early, "reference": honest}))
+
+
+def test_a_slow_host_is_no_other_stream():
+    slow = [[1.0, 0.9, 1.92]] * 5
+    usual = [[1.0, 0.05, 1.07]] * 5
+    assert refusal(times(1.0, bare={"launcher": slow, "reference": usual})) == ""
+
+
+@pytest.mark.parametrize("figure", [0.0, -1.0, float("nan"), "1", None, 1e9])
+def test_times_that_cannot_be_are_refused(figure):
+    one = {"launcher": [figure], "reference": [1.0], "torch": [1.0], "ceiling": [1.0]}
+    with pytest.raises((ValueError, TypeError)):
+        Times("memory", 1.0, 1.0, {}, {}, {}).add({"ms": one, "bare": {}, "unseen": {}})
+
+
+def test_rounds_that_do_not_pair_up_are_refused():
+    one = {"launcher": [1.0], "reference": [1.0, 1.0], "torch": [1.0], "ceiling": [1.0]}
+    with pytest.raises(ValueError, match="cannot be"):
+        Times("memory", 1.0, 1.0, {}, {}, {}).add({"ms": one, "bare": {}, "unseen": {}})
+
+
+# ---- checking results and sizing inputs ------------------------------------------------------
+
+
+def test_results_may_differ_by_rounding_and_no_more():
+    want = torch.randn(1000)
+    assert speed.differs(want * (1 + 1e-6), want, "f") == ""
+    stale = want.clone()
+    stale[7] += 1
+    assert "1 of 1,000" in speed.differs(stale, want, "f")
+    stale[7] = float("nan")
+    assert "1 of 1,000" in speed.differs(stale, want, "f")
+
+
+def test_infinities_and_nan_must_agree():
+    want = torch.tensor([float("inf"), float("-inf"), float("nan"), 1.0])
+    assert speed.differs(want.clone(), want, "f") == ""
+    assert speed.count_wrong(torch.tensor([1.0, 1.0, 1.0, 1.0]), want) == 3
+
+
+def test_half_precision_sums_in_half_show():
+    a, b = torch.randn(64, 4096).half(), torch.randn(4096, 64).half()
+    want = (a.float() @ b.float()).half()
+    rough = sum((a[:, i : i + 16] @ b[i : i + 16]) for i in range(0, 4096, 16))
+    assert speed.count_wrong(want, want) == 0
+    assert speed.count_wrong(rough, want) > 0
+
+
+def test_another_shape_or_dtype_is_told():
+    want = torch.zeros(2, 3)
+    assert "[6]" in speed.differs(torch.zeros(6), want, "add")
+    assert "float16" in speed.differs(torch.zeros(2, 3).half(), want, "add")
+    assert "0 tensors" in speed.differs(None, want, "add")
+
+
+def test_sizes_are_halved_until_they_fit():
+    halved = speed.smaller({"M": 8192, "N": 4096, "flag": True})
+    assert halved == {"M": 4096, "N": 4096, "flag": True}
+    with pytest.raises(MemoryError):
+        speed.smaller({"n": 100})
+
+
+def test_sizes_are_learned_without_memory():
+    x = CardDraw(0, "meta").normal((1 << 40,), torch.float16)
+    assert x.nbytes == 1 << 41
+
+
+def test_spoiled_results_hold_nothing():
+    result = torch.ones(3), torch.ones(3, dtype=torch.int32)
+    speed.spoil(result)
+    assert result[0].isnan().all()
+    assert statistics.mean(result[1].tolist()) == 77
+
+
+def test_the_seal_names_what_was_replaced():
+    class Library:
+        @staticmethod
+        def timer():
+            return 1
+
+    seal = Seal(Library)
+    assert seal.broken() == ""
+    Library.timer = staticmethod(lambda: 0)
+    assert seal.broken().endswith("Library.timer")
