@@ -71,7 +71,7 @@ KATA = Kata(
         ("accumulate", "Only the last 32 of K are summed.", lambda a, b: a[:, -32:] @ b[-32:]),
     ),
     cases=(
-        case("probe", M=100, N=90, K=80),
+        case("probe", M=100, N=90, K=13),
         case("full", **tiles(1, 1, 1)),
         case("full", **tiles(2, 3, 1)),
         case("ragged", **less(1, -1, 0)),
@@ -85,7 +85,7 @@ KATA = Kata(
         case("deep", **tiles(1, 1, 4)),
         case("deep", M=33, N=40, K=271),
         case("deep", M=16, N=16, K=1024),
-        case("deep", M=40, N=24, K=512, kind="whole"),
+        case("whole", M=40, N=24, K=512, kind="whole"),
         case("deep", M=16, N=32, K=16 * 256 + 256, kind="swamped"),
         case("precision", **tiles(1, 1, 1), dtype=BF16),
         case("precision", M=70, N=50, K=300, dtype=BF16),
@@ -122,7 +122,7 @@ def test_mask(kernel):
     checks.mask(kernel)
 
 
-@check("values", points=10)
+@check("values", points=5)
 def test_values(kernel):
     """The product of one block of K."""
     checks.values(kernel)
@@ -135,15 +135,17 @@ def test_strides(kernel):
     checks.beyond(kernel, "deep", "strided, deep", "layout")
 
 
-@check("accumulate", points=10)
+@check("accumulate", points=15)
 def test_accumulate(kernel):
     """All blocks of K are summed, in fp32."""
     checks.group(kernel, "deep", "accumulate")
+    checks.group(kernel, "whole", "accumulate")
 
 
 @check("precision", points=5)
 def test_precision(kernel):
     """bf16 gives bf16, rounded once."""
+    checks.needs(kernel, "deep", "accumulate", "precision")
     checks.group(kernel, "precision", "precision")
 
 
@@ -163,12 +165,14 @@ def test_compiles(kernel):
 def test_accumulator_type(kernel):
     """tl.dot and the loop keep their sum in fp32."""
     checks.fp32_accumulators(kernel)
+    checks.needs(kernel, "whole", "accumulate", "accumulate")
 
 
 @check("accumulate", points=3, lane="compile")
 def test_tensor_cores(kernel):
     """The products run on the tensor cores."""
     checks.tensor_cores(kernel)
+    checks.needs(kernel, "whole", "accumulate", "accumulate")
 
 
 @check("robust", points=5, lane="gpu")

@@ -8,9 +8,10 @@ that were written, and mask by what changes between full and ragged sizes.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 
-from .evidence import Evidence, NotJudged, Run, Wrong, grid_text, plural
+from .evidence import Evidence, NotJudged, RightOnCard, Run, Wrong, grid_text, plural
 from .kata import Case
 
 NARROW = ("f16", "bf16")  # as Triton's IR names them
@@ -29,6 +30,8 @@ def each(runs: Iterable[Run], ask: Callable[[Run], None]) -> None:
         except NotJudged as reason:
             unjudged = reason
     if unjudged is not None:
+        if runs[0].lane == "trace" and right_on_card(runs[0].evidence):
+            raise RightOnCard(str(unjudged))
         raise unjudged
 
 
@@ -132,8 +135,18 @@ def beyond(kernel: Evidence, plain: str, harder: str, concept: str) -> None:
 
 def needs_values(kernel: Evidence, concept: str) -> None:
     """Raise unless the plain sizes are right: what follows says nothing about an empty kernel."""
-    if not values_hold(kernel):
+    if kernel.lanes.get("trace") and not values_hold(kernel):
         raise Wrong("this counts once the values on plain sizes are right (see values)", concept)
+
+
+def needs(kernel: Evidence, name: str, see: str, concept: str) -> None:
+    """Raise unless the cases of a group are right: what follows builds on them."""
+    if not kernel.lanes.get("trace"):
+        return  # nobody can tell; the check says what it can by itself
+    try:
+        each(kernel.trace(name), lambda run: run.right(written_only=True))
+    except Wrong:
+        raise Wrong(f"this counts once {see} is right (see there)", concept) from None
 
 
 def group(kernel: Evidence, name: str, concept: str) -> None:
@@ -307,11 +320,8 @@ def compiles(kernel: Evidence) -> None:
     launches = compiled_launches(kernel)
     if all(launch["fits"] is False for launch in launches):
         raise Wrong(launches[0]["fits_note"], "robust")
-    if kernel.lanes.get("trace"):
-        try:
-            needs_values(kernel, "robust")
-        except NotJudged:
-            pass  # what only a GPU can run may still be compiled
+    with contextlib.suppress(NotJudged):  # what only a GPU can run may still be compiled
+        needs_values(kernel, "robust")
 
 
 def fp32_accumulators(kernel: Evidence) -> None:
@@ -372,6 +382,15 @@ def on_gpu(kernel: Evidence) -> None:
     each(runs, Run.stays_inside)
     each(runs, lambda run: run.right(cause="robust"))
     each(runs, Run.keeps_contract)
+
+
+def right_on_card(kernel: Evidence) -> bool:
+    """Whether a card is there, and all is well on it."""
+    try:
+        on_gpu(kernel)
+    except (Wrong, NotJudged):
+        return False
+    return True
 
 
 def speed(kernel: Evidence) -> None:

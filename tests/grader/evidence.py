@@ -18,12 +18,11 @@ from pathlib import Path
 import torch
 
 from . import oracle
-from .judge import CARD_SECONDS, CASE_SECONDS, Answer, Child, Nursery
+from .judge import CARD_SECONDS, Answer, Child, Nursery
 from .kata import Case, Draw, Kata
 from .speed import ROUNDS, SECONDS, Speed, Times, card_lock, judge, refusal
 
 MOST_CONFIGS = 8  # configs of an autotuner that are run by themselves in the trace lane
-COMPILE_SECONDS = 90.0  # for all that one call of a launcher compiles
 EACH_CONFIG = ("full", "ragged")  # groups that are run with every config
 BLOCK_CEILING = 1 << 17  # lanes; cases are not sized by a block beyond this
 MOST_DEATHS = 3  # cases of a lane that may cost the card's context before the rest is not tried
@@ -40,6 +39,10 @@ class Wrong(Exception):
 
 class NotJudged(Exception):
     """This machine cannot tell; never a pass, never a failure."""
+
+
+class RightOnCard(NotJudged):
+    """The trace lane cannot tell, but on the card every case is right: as good as a pass."""
 
 
 class Run:
@@ -89,11 +92,17 @@ class Run:
         wanted = self.kata.expected(self.arguments)
         name = self.kata.launcher
         if len(facts) != len(wanted):
-            raise Wrong(f"{name} returns {len(facts)} values, not {len(wanted)}", "robust")
+            many = "one tensor" if len(wanted) == 1 else f"{len(wanted)} tensors"
+            if not facts:
+                raise Wrong(f"{name} returns nothing; it must return {many}", "robust")
+            count = facts[0].get("count", 1)
+            what = facts[0].get("container") or "value"
+            of = f" of {plural(count, 'value')}" if "container" in facts[0] else ""
+            raise Wrong(f"{name} returns a {what}{of}; it must return {many}", "robust")
         fact = facts[part]
         shape, dtype = wanted[part]
         if fact["type"] != "Tensor":
-            what = "nothing" if fact["type"] == "NoneType" else f"a {fact['type']}"
+            what = "nothing" if fact["type"] == "NoneType" else f"something of type {fact['type']}"
             raise Wrong(
                 f"{name} returns {what}; it must return a new tensor of shape "
                 f"{list(shape)} and dtype {short(dtype)}",
@@ -104,6 +113,8 @@ class Run:
                 f"the result has shape {fact['shape']}, not {list(shape)} ({self.label})", "robust"
             )
         if "data" not in fact:
+            if fact.get("layout", "strided") != "strided":
+                raise Wrong(f"the result is a tensor of layout {fact['layout']}", "robust")
             raise Wrong(f"the result is on {fact['device']}, not where its inputs are", "robust")
         return decode(self.answer.blobs[fact["data"]], fact["dtype"], shape)
 
@@ -141,6 +152,18 @@ class Run:
                 raise Wrong(f"{how}: the work must be done by the kernel itself.", "values")
         if self.lane in ("trace", "gpu") and not self.facts["launches"] and self.elements:
             raise Wrong(f"{self.kata.launcher} launches no kernel ({self.label})", "robust")
+        if self.lane == "trace" and self.elements:
+            self._returns_what_was_written()
+
+    def _returns_what_was_written(self) -> None:
+        others = [b for b in self.facts["buffers"] if b["kind"] != "input" and b["written"]]
+        if others and not any(bool((self.coverage(i) & 1).any()) for i in range(len(self.want))):
+            what = others[0]["name"] or "another tensor"
+            raise Wrong(
+                f"{self.kata.launcher} returns a tensor that no kernel writes; the kernel writes "
+                f"{what}. Return that one, not a copy of it",
+                "values",
+            )
 
     def _explain(self, error: dict) -> None:
         """Raise what an error of the file under test means for the learner."""
@@ -152,14 +175,28 @@ class Run:
         if "missing" in error:
             found = ", ".join(error["defined"]) or "no functions"
             raise Wrong(f"the file has no function {name}(...); it defines {found}", "robust")
+        if where == "tampering":
+            names = ", ".join(error["names"]) or "the grader"
+            raise Wrong(
+                f"the file changes {names} under the grader's feet. A kernel has no need of that: "
+                "nothing here can be judged",
+                "robust",
+            )
+        if where == "result":
+            raise Wrong(f"what {name} returns cannot be read: {text} ({self.label})", "robust")
+        if error.get("loading"):
+            how = "its import does not end" if where == "hang" else error["message"]
+            raise Wrong(f"the file does not import: {how}", "robust", line)
         if where == "hang":
             raise Wrong(
                 f"no answer in time ({self.label}): a loop that never ends, or far too much work?",
                 "robust",
+                line,
             )
         if where == "crash":
+            end = "had to be ended" if error.get("alive") else "died"
             raise Wrong(
-                f"the process died while it ran {name} ({self.label}): {error['message']}", "robust"
+                f"the process that ran {name} {end} ({self.label}): {error['message']}", "robust"
             )
         if where == "no-card":
             raise NotJudged(f"the card cannot be used: {error['message']}")
@@ -608,7 +645,7 @@ class Evidence:
             _, second = describe_arguments(self.kata, arguments)
             message["again"] = [len(blobs) + i for i in range(len(second))]
             blobs += second
-        seconds = CARD_SECONDS if child.lane == "gpu" else CASE_SECONDS
+        seconds = CARD_SECONDS if child.lane == "gpu" else None
         return Run(self, child.lane, case, config, arguments, child.call(message, blobs, seconds))
 
     def _collect_compile(self) -> list[dict]:
@@ -627,7 +664,7 @@ class Evidence:
     def _compile(self, child: Child, case: Case, targets: list[str]) -> dict:
         case = case.settled(self.kata.usual_block)
         specs, blobs = describe_arguments(self.kata, self.arguments(case))
-        answer = child.call({"args": specs, "targets": targets}, blobs, COMPILE_SECONDS)
+        answer = child.call({"args": specs, "targets": targets}, blobs)
         return answer.facts | {"case": case.name}
 
     def _collect_gpu(self) -> list[Run]:

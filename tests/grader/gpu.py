@@ -7,8 +7,9 @@ with one pattern of bytes:
 
 - read as fp16, bf16 or fp32 it is NaN everywhere, so that a lane that reads outside and lets it
   count shows in the result;
-- it differs from place to place, so that no kernel puts it back by chance: a band that has changed
-  was stored into, and an element that still holds the pattern was never written.
+- it differs from place to place and from tensor to tensor, so that no kernel puts it back, be it
+  by copying from one band to another: a band that has changed was stored into, and an element
+  that still holds the pattern was never written.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 import torch
 
 BAND = 1 << 20  # bytes of guard band before and after each tensor
+PHASE = 8 * 4799  # bytes by which the pattern of each tensor is shifted against the one before
 MOST_LAUNCHES = 32  # launches named in the answer
 BROKEN = "CUDA error: "  # how PyTorch begins what it says about a broken context
 
@@ -41,6 +43,7 @@ class CardBuffer:
     def __init__(self, memory: CardMemory, name: str, kind: str, nbytes: int, itemsize: int):
         self.memory, self.name, self.kind = memory, name, kind
         self.nbytes, self.itemsize = nbytes, itemsize
+        self.phase = len(memory.buffers) * PHASE % BAND  # where in the pattern this room begins
         self.room = torch.empty(BAND + nbytes + BAND, dtype=torch.uint8, device=memory.device)
         for start, want in self._pieces(0, len(self.room)):
             self.room[start : start + len(want)] = want
@@ -57,7 +60,7 @@ class CardBuffer:
         """What the pattern holds from byte `start` to `end` of the room, in pieces."""
         tile = self.memory.tile
         while start < end:
-            at = start % BAND
+            at = (start + self.phase) % BAND
             want = tile[at : at + min(end - start, BAND - at)]
             yield start, want
             start += len(want)

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-from .evidence import Evidence, NotJudged, Wrong
+from .evidence import Evidence, NotJudged, RightOnCard, Wrong
 from .judge import Nursery
 from .scorecard import Check, Scorecard, environment
 
 PROJECT = Path(__file__).resolve().parents[2]
+BEYOND_VALUES = ("fusion", "autotune")  # right results on a card prove nothing about these
 SUITE = re.compile(r"test_(\d\d_\w+)\.py$")
 
 
@@ -58,6 +59,8 @@ def settle(
         verdict.decide("passed", note)
     elif isinstance(error, Wrong):
         verdict.decide("failed", error.message, error.cause, error.line)
+    elif isinstance(error, RightOnCard) and verdict.concept not in BEYOND_VALUES:
+        verdict.decide("passed", "judged on the card, where every case is right")
     elif isinstance(error, NotJudged):
         verdict.decide("not-judged", str(error))
     else:

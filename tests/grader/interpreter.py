@@ -28,6 +28,8 @@ import triton.language as tl
 import triton.runtime.interpreter as interp
 from triton.runtime.interpreter import TensorHandle, interpreter_builder
 
+from .recorder import EndOfLaunch
+
 BUILDER = type(interpreter_builder)
 
 
@@ -78,7 +80,17 @@ class _LoopIndex(int):
 
 def kernel_range(*args):
     """`range` as kernels see it: loop variables convert like tensors do in compiled code."""
-    return (_LoopIndex(i) for i in range(*args))
+    return (_LoopIndex(i) for i in range(*map(_bound, args)))
+
+
+def _bound(value):
+    """A bound of a range as `range` takes it.
+
+    Triton 3.6 leaves a run-time value in an array of one element, which NumPy 2.4 no longer takes
+    for a number.
+    """
+    data = getattr(getattr(value, "handle", None), "data", None)
+    return data.item() if isinstance(data, np.ndarray) and data.size == 1 else value
 
 
 def install(recorder, file: str) -> None:
@@ -291,6 +303,8 @@ def _record_launches(recorder) -> None:
         try:
             with np.errstate(all="ignore"):
                 return original_call(self, *args, **kwargs)
+        except EndOfLaunch:
+            return None
         finally:
             recorder.end_launch()
 

@@ -99,10 +99,10 @@ class Memory:
         `elements` is the storage's length; by default just what shape, strides and offset need.
         Tensors without elements get ordinary memory: there is nothing to guard.
         """
-        itemsize = torch.empty((), dtype=dtype).element_size()
+        itemsize = dtype.itemsize
         needed = offset + 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
         if 0 in size:
-            return torch.empty_strided(size, stride, dtype=dtype)
+            return torch.empty_strided(size, stride, dtype=dtype, device="cpu")
         length = max(needed, elements or 0)
         flat, buffer = self.allocate(length * itemsize, itemsize, dtype, name, kind)
         poison(flat)

@@ -182,6 +182,8 @@ def pytest_pyfunc_call(pyfuncitem):
         return
     note = evidence.note if isinstance(evidence, Evidence) else ""
     settle(verdict, outcome.excinfo[1] if outcome.excinfo else None, judge.lanes, note)
+    if verdict.status == "passed" and outcome.excinfo:
+        outcome.force_result(None)
     if verdict.status == "not-judged":
         if judge.off.get(verdict.lane, "no GPU") != "no GPU":
             verdict.message = judge.off[verdict.lane]

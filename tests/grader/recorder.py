@@ -8,17 +8,28 @@ the kernel still shows what it does.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from .memory import Buffer, Memory
 
 
+MOST_IDLE = 2000  # idle programs after which a launch that does almost nothing else is cut short
+
+
+class EndOfLaunch(BaseException):
+    """Ends a launch early; not an Exception, so that the interpreter lets it through."""
+
+
 class Recorder:
     """The record of one call of a launcher; `facts()` is its JSON form."""
 
-    def __init__(self) -> None:
+    def __init__(self, remark: Callable[[str], None] = lambda text: None) -> None:
+        self.remark: Callable[[str], None] = lambda text: None
+        self.guard: Callable[[], object] | None = None  # called before every launch
         self.reset(Memory())
+        self.remark = remark  # tells the judge at once what cannot be taken back later
 
     def reset(self, memory: Memory, grid_override=None) -> None:
         """Forget everything and record into `memory` from now on.
@@ -36,6 +47,7 @@ class Recorder:
         self._active = True
         self._number = 0
         self._launch: dict | None = None
+        self.remark("reset")
 
     # ---- launches and programs ---------------------------------------------------------------
 
@@ -54,6 +66,8 @@ class Recorder:
         return grid
 
     def begin_launch(self, kernel: str, grid: tuple, arguments: dict) -> None:
+        if self.guard is not None:
+            self.guard()
         self.check_shadows()
         for name, value in arguments.items():
             self._name(name, getattr(value, "base", value))
@@ -76,7 +90,14 @@ class Recorder:
         self._program_lanes: dict[str, int] = {}
 
     def begin_program(self, program: tuple) -> None:
+        """The next program. Raises EndOfLaunch when thousands have done nothing."""
         self._finish_program()
+        idle = self._launch["idle"]
+        if idle > MOST_IDLE and idle > 0.9 * self._number:
+            # Tracing the rest would take minutes and show nothing new: count it as idle.
+            self._launch["idle"] += self._launch["programs"] - self._number - 1
+            self._active = True
+            raise EndOfLaunch
         self.program = program
         self._number += 1
         self._active = False
@@ -260,6 +281,7 @@ class Recorder:
         key = (line, op, id(buffer), side)
         event = self.outside.get(key)
         if event is None:
+            self.remark("outside")
             event = self.outside[key] = {
                 "line": line,
                 "op": op,
@@ -281,6 +303,8 @@ class Recorder:
             event["_last"] = self._number
 
     def _hazard(self, kind, line, buffer, count) -> None:
+        if (kind, line, id(buffer)) not in self.hazards:
+            self.remark("hazards")
         event = self.hazards.setdefault(
             (kind, line, id(buffer)),
             {

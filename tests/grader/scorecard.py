@@ -11,6 +11,7 @@ import os
 import platform
 import sys
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 STATUSES = ("passed", "failed", "error", "not-judged")
@@ -104,13 +105,10 @@ class Scorecard:
 
 def environment(card: dict | None) -> dict:
     """Versions and machine, for the scorecard. `card`: the GPU's facts, or None."""
-    import torch
-    import triton
-
     return {
         "python": platform.python_version(),
-        "torch": torch.__version__,
-        "triton": triton.__version__,
+        "torch": version("torch"),
+        "triton": version("triton"),
         "platform": sys.platform,
         "gpu": card,
     }

@@ -14,6 +14,7 @@ HEADER = struct.Struct(">IQ")  # number of blobs, bytes of JSON
 LENGTH = struct.Struct(">Q")  # bytes of one blob
 MAX_JSON = 32 << 20
 MAX_BLOBS = 64
+MAX_BYTES = 1 << 30  # of all blobs of one message
 
 
 class WireError(Exception):
@@ -30,22 +31,23 @@ def send(sock: socket.socket, message: dict, blobs: list[bytes] | tuple = ()) ->
         sock.sendall(view)
 
 
-def receive(sock: socket.socket, max_blob: int = 1 << 30) -> tuple[dict, list[bytearray]]:
+def receive(sock: socket.socket, max_bytes: int = MAX_BYTES) -> tuple[dict, list[bytearray]]:
     """Read one message: (header, blobs). Raises WireError at end of line or on a broken frame."""
     count, length = HEADER.unpack(_exactly(sock, HEADER.size))
     if count > MAX_BLOBS or length > MAX_JSON:
-        raise WireError("a message larger than the protocol allows")
+        raise WireError("what it answers makes no sense (too long)")
     try:
         message = json.loads(bytes(_exactly(sock, length)))
-    except ValueError as error:
-        raise WireError("a message that is not JSON") from error
+    except (ValueError, RecursionError) as error:
+        raise WireError("what it answers makes no sense (not JSON)") from error
     if not isinstance(message, dict):
-        raise WireError("a message that is not an object")
+        raise WireError("what it answers makes no sense (no object)")
     blobs = []
     for _ in range(count):
         (size,) = LENGTH.unpack(_exactly(sock, LENGTH.size))
-        if size > max_blob:
-            raise WireError("a blob larger than the judge takes")
+        max_bytes -= size
+        if max_bytes < 0:
+            raise WireError("what it answers makes no sense (too many bytes)")
         blobs.append(_exactly(sock, size))
     return message, blobs
 
@@ -59,8 +61,8 @@ def _exactly(sock: socket.socket, size: int) -> bytearray:
         except TimeoutError:
             raise
         except OSError as error:
-            raise WireError("the line broke") from error
+            raise WireError("it breaks off the connection to the judge") from error
         if step == 0:
-            raise WireError("the other side closed the line")
+            raise WireError("it breaks off the connection to the judge")
         got += step
     return data

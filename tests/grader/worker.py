@@ -15,23 +15,32 @@ import json
 import math
 import os
 import resource
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 import time
 import traceback
 import types
+from collections.abc import Callable
 from pathlib import Path
 
-MEMORY_HEADROOM = 6 << 30  # bytes of address space a child may take beyond what the nursery has
+from .guard import Guard
+
+MEMORY_HEADROOM = 3 << 30  # bytes of address space a child may take beyond what the nursery has
+BROKEN_OFF = 113  # exit code of a child that lost its line to the judge
 MAX_FILE = 1 << 20  # bytes of a kernel.py
 
 
 # ---- the nursery -----------------------------------------------------------------------------
 
 
-def nursery(fd: int) -> None:
-    """Fork children on request until the judge hangs up. Runs as the main program."""
+def nursery(fd: int, scratch: str) -> None:
+    """Fork children on request until the judge hangs up. Runs as the main program.
+
+    Each child works in a folder of its own inside `scratch`; at the end all of it is removed.
+    """
     import numpy  # noqa: F401  (imported here so that every child has it already)
     import torch
     import triton  # noqa: F401
@@ -42,7 +51,7 @@ def nursery(fd: int) -> None:
     torch.set_num_threads(1)
     _prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: orphans of a child come back here to be ended
     control = socket.socket(fileno=fd)
-    children: set[int] = set()
+    children: dict[int, str] = {}  # pid -> its folder
     while True:
         try:
             text, fds, _, _ = socket.recv_fds(control, 1 << 16, 2)
@@ -54,30 +63,41 @@ def nursery(fd: int) -> None:
         if "spawn" in request:
             if request["spawn"] == "compile":
                 compiling.warm_up(["sm_90"])  # half a second the first time, then nothing
+            directory = request["directory"] = tempfile.mkdtemp(dir=scratch)
             pid = os.fork()
             if pid == 0:
                 control.close()
                 _child(fds[0], fds[1], request)
-            children.add(pid)
+            children[pid] = directory
             for each in fds:
                 os.close(each)
             answer = {"pid": pid}
         else:
-            answer = {"status": _end(request["end"], children)}
+            status, alive = _end(request["end"], children)
+            answer = {"status": status, "alive": alive}
         control.sendall(json.dumps(answer).encode())
     for pid in list(children):
         _end(pid, children)
+    shutil.rmtree(scratch, ignore_errors=True)
+    os._exit(0)  # nothing is left to do; unloading torch would take a second
 
 
-def _end(pid: int, children: set[int]) -> int:
-    """End a child, its process group and whatever it left behind; the wait status."""
-    status = None
+def _end(pid: int, children: dict[int, str]) -> tuple[int | None, bool]:
+    """End a child, its process group and whatever it left behind.
+
+    Gives the wait status (None for a stranger) and whether the child had to be killed.
+    """
+    directory = children.pop(pid, None)
+    if directory is None:
+        return None, False
+    status, alive = None, False
     for _ in range(20):
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
             break
         time.sleep(0.005)
     else:
+        alive = True
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
@@ -85,12 +105,12 @@ def _end(pid: int, children: set[int]) -> int:
         _, status = os.waitpid(pid, 0)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
-    children.discard(pid)
     _end_orphans(children)
-    return status
+    shutil.rmtree(directory, ignore_errors=True)
+    return status, alive
 
 
-def _end_orphans(children: set[int]) -> None:
+def _end_orphans(children: dict[int, str]) -> None:
     """Kill processes that a dead child left behind (they were handed to this subreaper)."""
     for _ in range(50):
         try:
@@ -126,12 +146,14 @@ def _child(line: int, output: int, request: dict) -> None:
         os.dup2(null, 0)
         os.close(output)
         os.chdir(request["directory"])
+        os.environ["TMPDIR"] = tempfile.tempdir = request["directory"]
         _limit(request["spawn"])
         sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
         sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
         serve(socket.socket(fileno=line), request)
         code = 0
     except BaseException:
+        code = BROKEN_OFF
         with contextlib.suppress(BaseException):
             traceback.print_exc()
     finally:
@@ -147,25 +169,63 @@ def _limit(lane: str) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 28, 1 << 28))
 
 
+class Overtime(BaseException):
+    """Raised in the file under test when its processor time is up: so its line is known."""
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float):
+    """Raise Overtime after so many seconds of processor time; the judge stops what ignores it."""
+
+    def stop(number, frame):
+        raise Overtime
+
+    signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
 def serve(sock: socket.socket, request: dict) -> None:
     """Load the file under test, then answer one request after another."""
     from . import wire
 
+    def remark(text: str) -> None:
+        """Tell the judge something at once, ahead of the answer."""
+        wire.send(sock, {"remark": text})
+
     lane = LANES[request["spawn"]](request)
-    answer = lane.load()
+    lane.remark = remark
+    try:
+        with time_limit(request["seconds"]):
+            answer = lane.load()
+    except Overtime:
+        answer = {"error": lane.describe(Overtime())}
+    guard = lane.guard
     wire.send(sock, answer)
     while "error" not in answer:
         try:
             message, blobs = wire.receive(sock)
         except wire.WireError:
             return
-        wire.send(sock, *lane.run(message, blobs))
+        try:
+            with time_limit(message["seconds"]):
+                facts, out = lane.run(message, blobs)
+        except (Exception, Overtime) as error:
+            facts, out = {"error": {"where": "result"} | lane.describe(error)}, []
+        changed = guard.changed()
+        if changed:
+            facts, out = {"error": {"where": "tampering", "names": changed}}, []
+        wire.send(sock, facts | {"number": message["number"]}, out)
 
 
 class Lane:
     """What the lanes share: the file under test and how a call of its launcher is described."""
 
     interpret = False
+    remark: Callable[[str], None]
 
     def __init__(self, request: dict):
         self.request = request
@@ -179,6 +239,7 @@ class Lane:
 
         triton.knobs.runtime.interpret = self.interpret
         self.prepare()
+        self.guard = guard = Guard()
         module = types.ModuleType("kernel")
         module.__file__ = self.file
         self.equip(module)
@@ -189,7 +250,10 @@ class Lane:
             source = Path(self.file).read_bytes()
             exec(compile(source, self.file, "exec"), module.__dict__)
         except BaseException as error:
-            return {"error": self.describe(error) | {"where": "import"}}
+            return {"error": {"where": "import"} | self.describe(error)}
+        changed = guard.changed()
+        if changed:
+            return {"error": {"where": "tampering", "names": changed}}
         self.launcher = module.__dict__.get(self.name)
         if not callable(self.launcher):
             defined = [
@@ -210,6 +274,13 @@ class Lane:
 
     def describe(self, error: BaseException) -> dict:
         """An exception as type, message, and the innermost line of the file under test."""
+        try:
+            return self._describe(error)
+        except BaseException:
+            text = "an error that cannot be shown"
+            return {"type": "Exception", "message": text, "line": None}
+
+    def _describe(self, error: BaseException) -> dict:
         kernel = False
         line, here = None, error
         chain = []
@@ -225,13 +296,18 @@ class Lane:
         root = chain[-1] if type(chain[0]).__name__ == "InterpreterError" else chain[0]
         if isinstance(root, SyntaxError) and root.filename == self.file:
             line = root.lineno
-        message = str(root).strip().splitlines() or [""]
-        return {
+        try:
+            message = str(root).strip().splitlines() or [""]
+        except BaseException:
+            message = ["(an error that cannot be shown)"]
+        if isinstance(root, Overtime):
+            return {"where": "hang", "type": "Hang", "message": "", "line": line}
+        described = {
             "type": type(root).__name__,
-            "message": "\n".join(message[-6:])[-800:],
+            "message": "\n".join(text[:400] for text in message[-6:])[-800:],
             "line": line,
-            "where": "kernel" if kernel else "launcher",
         }
+        return described | {"where": "kernel"} if kernel else described
 
 
 class TraceLane(Lane):
@@ -243,7 +319,7 @@ class TraceLane(Lane):
         from . import interpreter
         from .recorder import Recorder
 
-        self.recorder = Recorder()
+        self.recorder = Recorder(self.remark)
         self.tuner = TunerHook()
         interpreter.install(self.recorder, self.file)
         self.tuner.install()
@@ -253,6 +329,8 @@ class TraceLane(Lane):
         from .interpreter import kernel_range
 
         module.__dict__["range"] = kernel_range
+        self.recorder.guard = self.guard.changed
+        self.guard.hold(self.recorder, "remark", "guard")
 
     def run(self, message: dict, blobs: list) -> tuple[dict, list]:
         import torch
@@ -284,11 +362,12 @@ class TraceLane(Lane):
                 return answer, []
             if second is None and len(rounds) > 1:
                 earlier = [p for p in _parts(result) if isinstance(p, torch.Tensor)]
+        self.guard.look(self, self.recorder, self.tuner, memory, watch)
         self.recorder.check_shadows()
         out, results = describe_result(result, memory, torch)
         places = {p.untyped_storage().data_ptr() for p in earlier if p.numel()}
         for fact, part in zip(results, _parts(result), strict=False):
-            if fact["type"] == "Tensor" and part.numel():
+            if "data" in fact and part.numel():
                 fact["reused"] = part.untyped_storage().data_ptr() in places
         answer = self.recorder.facts() | {
             "result": results,
@@ -322,6 +401,7 @@ class CompileLaneChild(Lane):
         try:
             with lane:
                 self.launcher(*arguments)
+            self.remark("launched")
         except BaseException as error:
             answer["error"] = self.describe(error)
         answer["launches"] = lane.launches
@@ -365,7 +445,7 @@ class GpuLane(Lane):
         out, results = describe_result(result, memory, torch)
         places = {p.untyped_storage().data_ptr() for p in earlier if p.numel()}
         for fact, part in zip(results, _parts(result), strict=False):
-            if fact["type"] == "Tensor" and part.numel():
+            if "data" in fact and part.numel():
                 fact["reused"] = part.untyped_storage().data_ptr() in places
         answer = self.card.facts(memory) | {
             "result": results,
@@ -446,20 +526,24 @@ def describe_result(result, memory, torch) -> tuple[list[bytes], list[dict]]:
     blobs: list[bytes] = []
     facts = []
     device = memory.device if memory is not None else "cpu"
+    several = isinstance(result, (tuple, list))
+    of = {"container": type(result).__name__, "count": len(result)} if several else {}
     for part in _parts(result):
-        if type(part) not in (torch.Tensor, torch.nn.Parameter):
-            facts.append({"type": type(part).__name__})
+        if type(part) is not torch.Tensor:
+            facts.append(of | {"type": type(part).__name__})
             continue
-        fact = {
+        strided = part.layout is torch.strided
+        fact = of | {
             "type": "Tensor",
             "dtype": str(part.dtype).removeprefix("torch."),
             "shape": list(part.shape),
-            "strides": list(part.stride()),
-            "contiguous": torch.Tensor.is_contiguous(part),
+            "strides": list(part.stride()) if strided else [],
+            "contiguous": strided and part.is_contiguous(),
             "device": part.device.type,
+            "layout": str(part.layout).removeprefix("torch."),
             "storage": None,
         }
-        if part.device.type == device and part.layout is torch.strided and not part.is_conj():
+        if part.device.type == device and strided and not part.is_conj():
             buffer = memory.of(part) if memory is not None else None
             if buffer is not None:
                 fact["storage"] = buffer.name
@@ -474,11 +558,16 @@ def describe_result(result, memory, torch) -> tuple[list[bytes], list[dict]]:
 
 
 def _parts(result) -> list:
-    return list(result)[:4] if isinstance(result, (tuple, list)) else [result]
+    """The first few parts of a result; tensors without what was hung on them (methods, gradients)."""
+    import torch
+
+    parts = list(result)[:4] if isinstance(result, (tuple, list)) else [result]
+    tensors = (torch.Tensor, torch.nn.Parameter)
+    return [torch.Tensor.detach(p) if type(p) in tensors else p for p in parts]
 
 
 def _raw(tensor, torch) -> bytes:
-    flat = torch.Tensor.contiguous(torch.Tensor.detach(tensor)).reshape(-1)
+    flat = tensor.contiguous().reshape(-1)
     return flat.view(torch.uint8).cpu().numpy().tobytes() if flat.numel() else b""
 
 
@@ -596,4 +685,4 @@ def pretend_gpu() -> None:
 
 
 if __name__ == "__main__":
-    nursery(int(sys.argv[1]))
+    nursery(int(sys.argv[1]), sys.argv[2])

@@ -107,7 +107,7 @@ def problem(facts: dict, file: Path) -> str:
     return "" if failed else "passes"
 
 
-def twins(kata: str, verdicts: int, children: int) -> list[dict]:
+def twins(kata: str, verdicts: int, children: int, most_seconds: float) -> list[dict]:
     """Ask for so many speed verdicts on the reference solution and on its slower twin."""
     from grader.evidence import Evidence, Wrong
     from grader.grading import suite
@@ -133,8 +133,12 @@ def twins(kata: str, verdicts: int, children: int) -> list[dict]:
             for _ in range(children):
                 evidence = Evidence(statement, file, nursery, {}, "twins")
                 child = evidence._child("speed")
+                share = most_seconds / children
+                until = time.monotonic() + share
                 with card_lock(alone=True):
                     for _ in range(verdicts // children):
+                        if time.monotonic() > until:
+                            break
                         try:
                             results.append(evidence.measure(child))
                         except Wrong as wrong:
@@ -168,6 +172,27 @@ def twins(kata: str, verdicts: int, children: int) -> list[dict]:
     return out
 
 
+def show(card: dict) -> None:
+    """One file's row, and what the checks on the card had to say."""
+    failed = ",".join(c["id"] for c in card["checks"] if c["status"] in ("failed", "error"))
+    of = card.get("max_score", 0) - card.get("not_judged", 0)
+    state = "BAD " if card["problem"] else "ok  "
+    print(
+        f"{state}{card.get('kata', '?'):<14} {card['name']:<28} {card['score']:>3}/{of:<3} "
+        f"{card['seconds']:>5.1f} s  {failed[:60]}"
+    )
+    for check in card["checks"]:
+        if check["lane"] == "gpu" and check["message"]:
+            print(f"       {check['id']}: {check['message'][:160]}")
+    if card["problem"]:
+        print(f"     ! {card['problem']}\n{card.get('output', '')[-1500:]}")
+
+
+def keep(out: str | None, cards: list[dict], rows: list[dict]) -> None:
+    if out:
+        Path(out).write_text(json.dumps({"cards": cards, "twins": rows}, indent=1) + "\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
@@ -179,42 +204,33 @@ def main() -> int:
     parser.add_argument("--lanes", default="trace,compile,gpu", help="for solutions and stubs")
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--twins", type=int, default=0, help="speed verdicts for each and its twin")
+    parser.add_argument("--twin-seconds", type=float, default=60, help="at most, for each of them")
     parser.add_argument("--children", type=int, default=2, help="processes they are spread over")
     parser.add_argument("--out", help="write everything as JSON to this file")
     args = parser.parse_args()
     began = time.monotonic()
+    cards = []
     with ThreadPoolExecutor(args.jobs) as pool:
-        cards = list(pool.map(lambda work: run(*work), files(args)))
-    for card in cards:
-        failed = ",".join(c["id"] for c in card["checks"] if c["status"] in ("failed", "error"))
-        of = card.get("max_score", 0) - card.get("not_judged", 0)
-        state = "BAD " if card["problem"] else "ok  "
-        print(
-            f"{state}{card.get('kata', '?'):<14} {card['name']:<28} {card['score']:>3}/{of:<3} "
-            f"{card['seconds']:>5.1f} s  {failed[:60]}"
-        )
-        for check in card["checks"]:
-            if check["lane"] == "gpu" and check["message"]:
-                print(f"       {check['id']}: {check['message'][:230]}")
-        if card["problem"]:
-            print(f"     ! {card['problem']}\n{card.get('output', '')[-1500:]}")
+        for card in pool.map(lambda work: run(*work), files(args)):
+            cards.append(card)
+            show(card)
+            keep(args.out, cards, [])
     rows = []
     if args.twins:
         from grader.grading import katas
 
         for kata in katas():
             if kata in TWIN and (not args.katas or str(int(kata[:2])) in args.katas.split(",")):
-                rows += twins(kata, args.twins, args.children)
+                rows += twins(kata, args.twins, args.children, args.twin_seconds)
                 for row in rows[-2:]:
                     print(
-                        f"{row['kata']:<14} {row['who']:<9} {row['passes']}/{row['verdicts']} pass, "
-                        f"{row['above_0.85']} above 0.85, {row['distinctions']} with distinction, "
+                        f"{row['kata']:<13} {row['who']:<9} "
+                        f"{row['passes']}/{row['verdicts']} pass, {row['above_0.85']} above 0.85, {row['distinctions']} with distinction, "
                         f"ratio {row['lowest']:.3f} {row['median']:.3f} {row['highest']:.3f}, "
                         f"{row['undecided']} undecided, {row['seconds']} s {row['troubles']}"
                     )
                     print(f"       {row['example']}")
-    if args.out:
-        Path(args.out).write_text(json.dumps({"cards": cards, "twins": rows}, indent=1) + "\n")
+                keep(args.out, cards, rows)
     print(f"{time.monotonic() - began:.0f} s")
     return 1 if any(card["problem"] for card in cards) else 0
 

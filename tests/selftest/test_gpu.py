@@ -2,8 +2,12 @@
 
 import pytest
 import torch
+from grader import checks
+from grader.evidence import NotJudged, RightOnCard
 from grader.gpu import BAND, CardMemory, pattern
+from grader.grading import settle
 from grader.kata import lay_out
+from grader.scorecard import Check
 from grader.watch import Watch
 from grader.worker import build_arguments, describe_result, refill
 
@@ -76,6 +80,13 @@ def test_a_kernels_own_nan_stored_outside_is_noticed(memory):
     assert buffer.outside()[0]["count"] == 32
 
 
+def test_copying_from_band_to_band_is_noticed(memory):
+    x, y = (memory.place((1000,), (1,), F32, name, "empty") for name in "xy")
+    memory.of(y).room[BAND + 4000 :] = memory.of(x).room[BAND + 4000 :]
+    assert memory.of(x).outside() == []
+    assert memory.of(y).outside()[0]["count"] > 0.99 * BAND / 4
+
+
 def test_new_memory_is_poisoned_and_knows_what_was_written(memory):
     x = memory.place((7,), (1,), BF16, "", "empty")
     assert x.isnan().all()
@@ -134,3 +145,30 @@ def test_a_result_on_another_device_carries_no_data(memory):
     _, facts = describe_result(torch.ones(3), memory, torch)
     assert facts[0]["device"] == "cpu"
     assert "data" not in facts[0]
+
+
+class Untraceable:
+    """A run that the interpreter could not make."""
+
+    lane, evidence = "trace", None
+
+
+def puzzled(run):
+    raise NotJudged("the interpreter cannot run line 7")
+
+
+@pytest.mark.parametrize(("concept", "status"), [("mask", "passed"), ("fusion", "not-judged")])
+def test_what_cannot_be_traced_is_judged_on_the_card(monkeypatch, concept, status):
+    monkeypatch.setattr(checks, "right_on_card", lambda kernel: True)
+    with pytest.raises(RightOnCard) as raised:
+        checks.each([Untraceable()], puzzled)
+    verdict = Check("check", concept, "trace", 10)
+    settle(verdict, raised.value, {"trace": True})
+    assert verdict.status == status
+
+
+def test_what_cannot_be_traced_stays_open_when_the_card_finds_faults(monkeypatch):
+    monkeypatch.setattr(checks, "right_on_card", lambda kernel: False)
+    with pytest.raises(NotJudged) as raised:
+        checks.each([Untraceable()], puzzled)
+    assert not isinstance(raised.value, RightOnCard)

@@ -6,7 +6,7 @@ import statistics
 import pytest
 import torch
 from grader import speed
-from grader.speed import CardDraw, Seal, Speed, Times, interval, judge, refusal
+from grader.speed import CardDraw, Speed, Times, interval, judge, refusal
 
 MARKS = (0.8, 0.95)
 
@@ -216,15 +216,3 @@ def test_spoiled_results_hold_nothing():
     speed.spoil(result)
     assert result[0].isnan().all()
     assert statistics.mean(result[1].tolist()) == 77
-
-
-def test_the_seal_names_what_was_replaced():
-    class Library:
-        @staticmethod
-        def timer():
-            return 1
-
-    seal = Seal(Library)
-    assert seal.broken() == ""
-    Library.timer = staticmethod(lambda: 0)
-    assert seal.broken().endswith("Library.timer")

@@ -4,8 +4,7 @@ import torch
 import triton
 import triton.language as tl
 
-while True:
-    pass
+while True: pass
 
 
 @triton.jit

@@ -15,8 +15,7 @@ def add_kernel(x_ptr, y_ptr, out_ptr, n_elements, BLOCK_SIZE: tl.constexpr):
 
 
 def add(x, y):
-    while True:
-        pass
+    while True: pass
     out = torch.empty_like(x)
     n_elements = x.numel()
     if n_elements:

@@ -6,9 +6,6 @@ import torch
 import triton
 import triton.language as tl
 
-for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
-    signal.signal(number, signal.SIG_IGN)
-
 
 @triton.jit
 def add_kernel(x_ptr, y_ptr, out_ptr, n_elements, BLOCK_SIZE: tl.constexpr):
@@ -20,8 +17,9 @@ def add_kernel(x_ptr, y_ptr, out_ptr, n_elements, BLOCK_SIZE: tl.constexpr):
 
 
 def add(x, y):
-    while True:
-        pass
+    for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_IGN)
+    while True: pass
     out = torch.empty_like(x)
     n_elements = x.numel()
     if n_elements:

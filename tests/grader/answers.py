@@ -1,0 +1,141 @@
+"""What the judge takes from a child: the shape that an answer must have. Judge side.
+
+A child runs the file under test, so whatever arrives may be forged. Texts are made safe to print,
+errors are brought into form, and facts that do not have the shape below are refused whole, before
+anyone builds on them.
+"""
+
+from __future__ import annotations
+
+MOST_TEXT = 4000  # characters of any one text
+ERRORS = ("import", "launcher", "kernel", "result", "hang", "tampering", "card", "no-card")
+
+NUMBER = (int, float)
+LINE = (int, None)
+EVENT = {"line": LINE, "buffer": str, "program": [int], "count": int, "elements": int}
+BUFFER = ("elements", "itemsize", "read", "written", "twice", "conflicts", "loaded_bytes")
+TUNER = {"keys": [str], "key_values": [str], "configs": [{"kwargs": dict}]}
+TRACE = {
+    "result": [{"type": str}],
+    "launches": [
+        {"kernel": str, "grid": [int], "programs": int, "idle": int, "atomics": int, "block": [int]}
+        | {"stores": {str: int}, "most": {str: int}, "loads": {str: [int]}}
+    ],
+    "sites": [{"line": LINE, "op": str, "lanes": int, "active": int}],
+    "outside": [EVENT | {"op": ("load", "store", "atomic"), "side": ("after", "before")}],
+    "hazards": [EVENT | {"kind": str}],
+    "buffers": [{"name": str, "kind": str, "stored_bytes": int} | dict.fromkeys(BUFFER, int)],
+    "foreign": [{"op": str, "line": LINE}],
+    "tuners": [TUNER],
+    "inputs": [(int, None)],
+}
+TENSOR = {
+    "dtype": str,
+    "shape": [int],
+    "strides": [int],
+    "contiguous": bool,
+    "device": str,
+    "storage": (str, None),
+}
+ERROR = {"type": str, "message": str, "line": LINE}
+DOT = {"result": str, "line": LINE}
+CARRIED = {"update": (str, None), "narrowest": (str, None), "line": LINE, "loop_line": LINE}
+COMPILED = {
+    "kernel": str,
+    "target": str,
+    "grid_error": (ERROR, None),
+    "ok": (bool, None),
+    "error": (ERROR, None),
+}
+BUILT = {
+    "fits": (bool, None),
+    "fits_note": (str, None),
+    "dots": ([DOT], None),
+    "accumulators": ([CARRIED], None),
+    "reductions": ([{"type": str, "combine": [str], "line": LINE}], None),
+    "tensor_cores": (bool, None),
+}
+
+
+def has(value, shape) -> bool:
+    """Whether a JSON value has a shape.
+
+    A type stands for itself, a list for a list of what it holds, a tuple for any of several, a
+    dict for an object with at least these keys ({str: x}: any keys), a text or None for itself.
+    """
+    if isinstance(shape, tuple):
+        return any(has(value, one) for one in shape)
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(has(item, shape[0]) for item in value)
+    if isinstance(shape, dict):
+        if not isinstance(value, dict):
+            return False
+        if str in shape:
+            return all(has(item, shape[str]) for item in value.values())
+        return all(key in value and has(value[key], inner) for key, inner in shape.items())
+    if isinstance(shape, type):
+        return isinstance(value, shape) and (shape is bool or not isinstance(value, bool))
+    return value == shape
+
+
+def sound(lane: str, facts: dict, blobs: list, tensors: int) -> bool:
+    """Whether the facts of a case have the shape that its lane gives them.
+
+    `tensors`: how many tensors the launcher was called with.
+    """
+    if lane == "compile":
+        return has(facts.get("launches"), [COMPILED]) and all(
+            has(launch, BUILT) for launch in facts["launches"] if launch["ok"]
+        )
+    if lane != "trace":
+        return True
+    if not has(facts, TRACE) or len(facts["inputs"]) != tensors:
+        return False
+    places = [place for place in facts["inputs"] if place is not None]
+    for result in facts["result"]:
+        if result["type"] == "Tensor":
+            if not has(result, TENSOR):
+                return False
+            places += [result[key] for key in ("data", "coverage") if key in result]
+    return all(has(place, int) and 0 <= place < len(blobs) for place in places)
+
+
+def error_of(facts: dict) -> dict | None:
+    """The error that a child reports, brought into form whatever it is; None if there is none."""
+    error = facts.get("error")
+    if error is None:
+        return None
+    error = error if isinstance(error, dict) else {}
+    out: dict = {
+        "where": error["where"] if error.get("where") in ERRORS else "launcher",
+        "type": str(error.get("type", ""))[:80],
+        "message": str(error.get("message", "")),
+        "line": error["line"] if has(error.get("line"), int) else None,
+    }
+    if "missing" in error:
+        out |= {"missing": str(error["missing"])[:80], "defined": names(error.get("defined"))}
+    if out["where"] == "tampering":
+        out["names"] = names(error.get("names"))
+    if error.get("fatal"):
+        out["fatal"] = True
+    return out
+
+
+def names(value) -> list[str]:
+    return [str(name)[:80] for name in value[:8]] if isinstance(value, list) else []
+
+
+def plain(value):
+    """The same JSON value with texts that are safe to print: no control codes, not too long."""
+    if isinstance(value, str):
+        if value.isascii() and value.isprintable():
+            return value[:MOST_TEXT]
+        return "".join(
+            c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode()
+            for c in value[:MOST_TEXT]
+        )
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {plain(key): plain(item) for key, item in value.items()}
+    return value

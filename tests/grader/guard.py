@@ -1,0 +1,89 @@
+"""Notices when the file under test rewrites what its verdict rests on. Worker side.
+
+Nothing inside one process holds against a file that sets out to deceive: whoever runs code there
+can in the end change anything. But what a kernel has no business with is seen when it is done in
+the open: a replaced function of the grader, of Triton's language and interpreter, of PyTorch or of
+Python itself. The judge relies on none of it for values, which it compares in its own process.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+
+MODULES = (
+    "builtins",
+    "json",
+    "json.encoder",
+    "numpy",
+    "os",
+    "socket",
+    "struct",
+    "time",
+    "torch",
+    "torch.cuda",
+    "torch.cuda.streams",
+    "torch.utils._python_dispatch",
+    "triton",
+    "__main__",
+)
+PACKAGES = ("grader", "triton.language", "triton.runtime")
+CLASSES = ("torch.Tensor",)
+MOST = 3  # names that a message gives
+
+
+class Guard:
+    """What the functions and classes of these modules were when it was made."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[str, object, str, object]] = []
+        self._codes: list[tuple[str, types.FunctionType, types.CodeType]] = []
+        self._seen: list[str] = []
+        for name, module in list(sys.modules.items()):
+            own = name == "__main__" or name.startswith("grader")
+            if name in MODULES or any(name == p or name.startswith(p + ".") for p in PACKAGES):
+                self._keep(name, vars(module), everything=own)
+                for value in list(vars(module).values()):
+                    if isinstance(value, type) and value.__module__ == name:
+                        self._keep(f"{name}.{value.__name__}", vars(value), everything=False)
+        for name in CLASSES:
+            module, _, attribute = name.rpartition(".")
+            self._keep(name, vars(getattr(sys.modules[module], attribute)), everything=False)
+
+    def _keep(self, owner: str, namespace, everything: bool) -> None:
+        for name, value in list(namespace.items()):
+            if owner == "torch" and isinstance(value, type):
+                continue  # setting a default dtype changes torch.Storage
+            if everything or callable(value) or isinstance(value, (staticmethod, classmethod)):
+                if name.startswith("__") and not callable(value):
+                    continue
+                self._kept.append((f"{owner}.{name}", namespace, name, value))
+                if everything and isinstance(value, types.FunctionType):
+                    self._codes.append((f"{owner}.{name}", value, value.__code__))
+
+    def hold(self, thing: object, *names: str) -> None:
+        """Keep an eye on these attributes of one object too."""
+        for name in names:
+            kept = (f"{type(thing).__name__}.{name}", vars(thing), name, vars(thing)[name])
+            self._kept.append(kept)
+
+    def look(self, *things: object) -> None:
+        """Note methods of these objects that are hidden behind attributes of the same name."""
+        for thing in things:
+            for name in vars(thing):
+                if callable(getattr(type(thing), name, None)):
+                    self._note(f"{type(thing).__name__}.{name}")
+
+    def changed(self) -> list[str]:
+        """The names of what was replaced at any time at which this was asked."""
+        for label, namespace, name, value in self._kept:
+            if namespace.get(name) is not value:  # type: ignore[attr-defined]
+                self._note(label)
+        for label, function, code in self._codes:
+            if function.__code__ is not code:
+                self._note(label)
+        return self._seen
+
+    def _note(self, label: str) -> None:
+        if label not in self._seen and len(self._seen) < MOST:
+            self._seen.append(label)
