@@ -66,6 +66,7 @@ KATA = Kata(
         case("full", R=48, C=128),
         case("full", R=8, C=1024),
         case("full", R=4, C=4096),
+        case("full", R=2, C=32_768),
         case("ragged", R=7, C=100),
         case("ragged", R=13, C=127),
         case("ragged", R=5, C=129),

@@ -114,6 +114,7 @@ def error_of(facts: dict) -> dict | None:
     }
     if "missing" in error:
         out |= {"missing": str(error["missing"])[:80], "defined": names(error.get("defined"))}
+        out["found"] = str(error["found"])[:80] if "found" in error else None
     if out["where"] == "tampering":
         out["names"] = names(error.get("names"))
     if error.get("fatal"):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable
 
-from .evidence import Evidence, NotJudged, RightOnCard, Run, Wrong, grid_text, plural
+from .evidence import Evidence, NotJudged, RightOnCard, Run, Unusable, Waits, Wrong, grid_text, plural
 from .kata import Case
 
 NARROW = ("f16", "bf16")  # as Triton's IR names them
@@ -52,6 +52,8 @@ def grid(kernel: Evidence) -> None:
         sized = sorted((r for r in runs if r.config == config), key=lambda r: r.elements)
         small, large = sized[0], sized[-1]
         growth = idle(large) - idle(small)
+        if large.blame():
+            continue  # programs that should have worked are no crowd
         if growth > IDLE_ALLOWED and idle(large) >= large.launch["programs"] / 2:
             raise Wrong(
                 f"{idle(large):,} of {plural(large.launch['programs'], 'program')} in the grid "
@@ -87,6 +89,8 @@ def values_hold(kernel: Evidence) -> bool:
     """Whether the formula is right where sizes are plain; other checks build on that."""
     try:
         values(kernel)
+    except Unusable:
+        raise
     except Wrong:
         return False
     return True
@@ -130,13 +134,14 @@ def beyond(kernel: Evidence, plain: str, harder: str, concept: str) -> None:
         each(kernel.trace(plain), lambda run: run.right(written_only=True))
     except Wrong:
         return
-    group(kernel, harder, concept)
+    if values_hold(kernel):
+        group(kernel, harder, concept)
 
 
 def needs_values(kernel: Evidence, concept: str) -> None:
     """Raise unless the plain sizes are right: what follows says nothing about an empty kernel."""
     if kernel.lanes.get("trace") and not values_hold(kernel):
-        raise Wrong("this counts once the values on plain sizes are right (see values)", concept)
+        raise Waits("this counts once the values on plain sizes are right (see values)", concept)
 
 
 def needs(kernel: Evidence, name: str, see: str, concept: str) -> None:
@@ -145,8 +150,10 @@ def needs(kernel: Evidence, name: str, see: str, concept: str) -> None:
         return  # nobody can tell; the check says what it can by itself
     try:
         each(kernel.trace(name), lambda run: run.right(written_only=True))
+    except Unusable:
+        raise
     except Wrong:
-        raise Wrong(f"this counts once {see} is right (see there)", concept) from None
+        raise Waits(f"this counts once {see} is right (see there)", concept) from None
 
 
 def group(kernel: Evidence, name: str, concept: str) -> None:
@@ -398,7 +405,7 @@ def speed(kernel: Evidence) -> None:
     try:
         on_gpu(kernel)
     except Wrong:
-        raise Wrong(
+        raise Waits(
             "this counts once the kernel is right on the card (see robust)", "speed"
         ) from None
     measured = kernel.speed()

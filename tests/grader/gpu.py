@@ -15,6 +15,7 @@ with one pattern of bytes:
 from __future__ import annotations
 
 import contextlib
+import re
 import types
 from collections.abc import Iterator
 
@@ -24,6 +25,8 @@ import torch
 BAND = 1 << 20  # bytes of guard band before and after each tensor
 PHASE = 8 * 4799  # bytes by which the pattern of each tensor is shifted against the one before
 MOST_LAUNCHES = 32  # launches named in the answer
+GRAIN = 16  # bytes that a store through a tensor descriptor writes at a time
+BULK_STORE = re.compile(r"\bcp\.(reduce\.)?async\.bulk\.tensor\.\dd\.global\.shared")  # in PTX
 BROKEN = "CUDA error: "  # how PyTorch begins what it says about a broken context
 
 
@@ -70,11 +73,20 @@ class CardBuffer:
         parts = [self.room[at : at + len(w)] != w for at, w in self._pieces(start, end)]
         return torch.cat(parts)
 
-    def outside(self) -> list[dict]:
-        """Stores into the bands: side, and how many elements of this tensor's size."""
+    def outside(self, bulk: bool = False) -> list[dict]:
+        """Stores into the bands: side, and how many elements of this tensor's size.
+
+        `bulk`: kernels stored through tensor descriptors. Triton promises that such a store leaves
+        out what lies outside, but the hardware does it in grains of 16 bytes: what shares a grain
+        with the tensor's last element is overwritten (seen on an H200). That is not the kernel's
+        fault.
+        """
         events = []
+        spared = -self.nbytes % GRAIN if bulk else 0
         for side, start in (("before", 0), ("after", BAND + self.nbytes)):
             changed = self._changed(start, start + BAND)
+            if side == "after":
+                changed[:spared] = False
             if not bool(changed.any()):
                 continue
             places = torch.nonzero(changed).flatten()
@@ -167,6 +179,8 @@ class Card:
         self._synchronize = torch.cuda.synchronize  # before the file under test can replace it
         self.launches: list[dict] = []
         self.launched = 0
+        self.bulk = False  # did a kernel of this call store through a tensor descriptor?
+        self._bulk: dict[int, tuple] = {}  # by id: a compiled kernel, and whether it does
         self.watched: tuple | None = None
         try:
             self.tile = torch.from_numpy(pattern()).to("cuda")
@@ -186,7 +200,7 @@ class Card:
     @contextlib.contextmanager
     def listening(self, memory: CardMemory, watch):
         """Hear of launches, name tensors by the kernel's parameters, keep the tuner in hand."""
-        self.launches, self.launched = [], 0
+        self.launches, self.launched, self.bulk = [], 0, False
         self.watched = (memory, watch)
         try:
             yield
@@ -198,7 +212,7 @@ class Card:
         return {
             "launches": self.launches,
             "launched": self.launched,
-            "outside": [event for buffer in memory.buffers for event in buffer.outside()],
+            "outside": [event for buffer in memory.buffers for event in buffer.outside(self.bulk)],
             "hazards": [],
             "buffers": [],
             "sites": [],
@@ -248,7 +262,10 @@ class Card:
                     buffer = card.watched[0].of(getattr(value, "base", value))
                     if buffer is not None and not buffer.name:
                         buffer.name = name.removesuffix("_ptr").removesuffix("_desc") or name
-            return run_kernel(self, *args, **kwargs)
+            compiled = run_kernel(self, *args, **kwargs)
+            if card.watched is not None:
+                card.bulk |= card._stores_in_bulk(compiled)
+            return compiled
 
         JITFunction.run = run
         tune = Autotuner.run
@@ -273,6 +290,14 @@ class Card:
                 self.configs = configs
 
         Autotuner.run = run_tuned
+
+    def _stores_in_bulk(self, compiled) -> bool:
+        """Whether a compiled kernel stores through tensor descriptors."""
+        known = self._bulk.get(id(compiled))
+        if known is None:
+            text = getattr(compiled, "asm", {}).get("ptx") or ""
+            known = self._bulk[id(compiled)] = (compiled, bool(BULK_STORE.search(text)))
+        return known[1]
 
     @contextlib.contextmanager
     def _quietly(self, tuner):

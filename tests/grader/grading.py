@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import importlib
-import re
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-from .evidence import Evidence, NotJudged, RightOnCard, Wrong
+from .evidence import Evidence, NotJudged, RightOnCard, Waits, Wrong
 from .judge import Nursery
-from .scorecard import Check, Scorecard, environment
+from .scorecard import PROJECT, SUITE, Check, Scorecard, environment
 
-PROJECT = Path(__file__).resolve().parents[2]
 BEYOND_VALUES = ("fusion", "autotune")  # right results on a card prove nothing about these
-SUITE = re.compile(r"test_(\d\d_\w+)\.py$")
 
 
 def check(concept: str, points: int, lane: str = "trace"):
@@ -59,6 +56,7 @@ def settle(
         verdict.decide("passed", note)
     elif isinstance(error, Wrong):
         verdict.decide("failed", error.message, error.cause, error.line)
+        verdict.waits = isinstance(error, Waits)
     elif isinstance(error, RightOnCard) and verdict.concept not in BEYOND_VALUES:
         verdict.decide("passed", "judged on the card, where every case is right")
     elif isinstance(error, NotJudged):

@@ -19,16 +19,10 @@ MODULES = (
     "os",
     "socket",
     "struct",
-    "time",
     "torch",
-    "torch.cuda",
-    "torch.cuda.streams",
     "torch.utils._python_dispatch",
-    "triton",
-    "__main__",
 )
-PACKAGES = ("grader", "triton.language", "triton.runtime")
-CLASSES = ("torch.Tensor",)
+PACKAGES = ("grader", "triton.language", "triton.runtime")  # with the classes defined in them
 MOST = 3  # names that a message gives
 
 
@@ -41,24 +35,24 @@ class Guard:
         self._seen: list[str] = []
         for name, module in list(sys.modules.items()):
             own = name == "__main__" or name.startswith("grader")
-            if name in MODULES or any(name == p or name.startswith(p + ".") for p in PACKAGES):
-                self._keep(name, vars(module), everything=own)
+            if name in MODULES:
+                self._keep(name, vars(module))
+            elif own or (name.startswith(PACKAGES) and not name.startswith("triton.language.extra")):
+                self._keep(name, vars(module), own)
                 for value in list(vars(module).values()):
                     if isinstance(value, type) and value.__module__ == name:
-                        self._keep(f"{name}.{value.__name__}", vars(value), everything=False)
-        for name in CLASSES:
-            module, _, attribute = name.rpartition(".")
-            self._keep(name, vars(getattr(sys.modules[module], attribute)), everything=False)
+                        self._keep(f"{name}.{value.__name__}", vars(value), own)
+        self._keep("torch.Tensor", vars(sys.modules["torch"].Tensor))
 
-    def _keep(self, owner: str, namespace, everything: bool) -> None:
+    def _keep(self, owner: str, namespace, own: bool = False) -> None:
         for name, value in list(namespace.items()):
             if owner == "torch" and isinstance(value, type):
                 continue  # setting a default dtype changes torch.Storage
-            if everything or callable(value) or isinstance(value, (staticmethod, classmethod)):
+            if own or callable(value) or isinstance(value, (staticmethod, classmethod)):
                 if name.startswith("__") and not callable(value):
                     continue
                 self._kept.append((f"{owner}.{name}", namespace, name, value))
-                if everything and isinstance(value, types.FunctionType):
+                if own and isinstance(value, types.FunctionType):
                     self._codes.append((f"{owner}.{name}", value, value.__code__))
 
     def hold(self, thing: object, *names: str) -> None:

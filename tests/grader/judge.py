@@ -42,6 +42,7 @@ CARD_SECONDS = 60.0  # wall time of one case on a card, where kernels are compil
 HASTY_CARD_SECONDS = 20.0  # the same, after a hang; a fresh child opens the card anew
 MOST_REMARKS = 10_000  # of a child, ahead of one answer
 MOST_HANGS = 3  # after so many the remaining cases of a lane are not tried
+MOST_CRASHES = 5  # the same, if not one case got through
 
 
 class Nursery:
@@ -50,6 +51,7 @@ class Nursery:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.alone = threading.Lock()  # held by a child that is tried again by itself
+        self.attackers: set[tuple] = set()  # files that have killed this process
         self.births = 0
         self._process: subprocess.Popen | None = None
         self._scratch: str | None = None
@@ -190,7 +192,9 @@ class Child:
     def __init__(self, nursery: Nursery, lane: str, request: dict[str, Any]):
         self.nursery, self.lane, self.request = nursery, lane, request
         self.pid: int | None = None
-        self.hangs = self.births = 0
+        self.hangs = self.births = self.crashes = self.answers = 0
+        self.file = request["file"], os.stat(request["file"]).st_mtime_ns
+        self.crash: dict = {}
         self.hang = {"where": "hang", "type": "Hang", "message": "", "line": None}
         self.load_error: dict | None = None
         self.parameters: list[str] | None = None
@@ -226,18 +230,22 @@ class Child:
             return answer
         # The nursery was killed, by this file or by another one beside it. Alone, it shows which.
         with self.nursery.alone:
-            answer = self._try(message, blobs, seconds)
-        if (answer.error or {}).get("where") == "orphan":
-            text = "it attacks the process that supervises it"
-            self.load_error = {"where": "crash", "type": "Crash", "message": text, "line": None}
-            return Answer({"error": self.load_error}, output=answer.output)
-        return answer
+            if self.file not in self.nursery.attackers:
+                answer = self._try(message, blobs, seconds)
+                if (answer.error or {}).get("where") != "orphan":
+                    return answer
+                self.nursery.attackers.add(self.file)
+        text = "ends the process that supervises it"
+        self.load_error = {"where": "crash", "message": text, "line": None, "attack": True}
+        return Answer({"error": self.load_error}, output=answer.output)
 
     def _try(self, message: dict, blobs: list, seconds: float) -> Answer:
         if self.load_error is not None:
             return Answer({"error": self.load_error})
         if self.hangs >= MOST_HANGS:
             return Answer({"error": self.hang})
+        if self.crashes >= MOST_CRASHES and not self.answers:
+            return Answer({"error": self.crash})
         if self.pid is None:
             error = self._start()
             if error is not None:
@@ -260,6 +268,7 @@ class Child:
                 if error["where"] == "tampering":
                     self.stop()
                     self.load_error = error
+            self.answers += 1
             return Answer(facts, data, self.output.text())
         except (TimeoutError, wire.WireError, OSError) as error:
             return Answer({"error": self._died(error)}, output=self.output.text())
@@ -301,7 +310,7 @@ class Child:
     def _receive(self, seconds: float) -> tuple[dict, list]:
         """One message within `seconds` in all (not per packet); raises TimeoutError.
 
-        A child that only waits for its turn on a busy machine gets up to three times as long.
+        A child that only waits for its turn on a busy machine gets up to ten times as long.
         """
         start, used = time.monotonic(), self._processor_time()[0]
 
@@ -312,7 +321,7 @@ class Child:
                     left = seconds - waited
                     if left <= 0:
                         spent, runs = self._processor_time()
-                        if waited > 3 * seconds or spent - used > 0.9 * seconds or not runs:
+                        if waited > 10 * seconds or spent - used > 0.9 * seconds or not runs:
                             raise TimeoutError
                     self.line.settimeout(max(left, 0.05))
                     with contextlib.suppress(TimeoutError):
@@ -335,6 +344,12 @@ class Child:
         if isinstance(error, TimeoutError):
             self.hangs += 1
             return self.hang
+        crash = self._crashed(error, status, alive)
+        if crash["where"] == "crash":
+            self.crash, self.crashes = crash, self.crashes + 1
+        return crash
+
+    def _crashed(self, error: Exception, status: int | None, alive: bool) -> dict:
         fact = {"where": "crash", "type": "Crash", "message": "", "line": None}
         if status is None:
             return fact | {"where": "orphan", "message": "the process that supervises it is gone"}
@@ -344,8 +359,8 @@ class Child:
             number = os.WTERMSIG(status)
             known = number in set(signal.Signals)
             name = signal.Signals(number).name if known else f"signal {number}"
-            return fact | {"message": f"killed by {name}"}
-        return fact | {"message": f"left with exit code {os.WEXITSTATUS(status)}"}
+            return fact | {"message": f"it was killed by {name}"}
+        return fact | {"message": f"it left with exit code {os.WEXITSTATUS(status)}"}
 
     def stop(self) -> tuple[int | None, bool]:
         """End the child: its wait status if there was one, and whether it still ran."""

@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from .evidence import Evidence
-from .grading import PROJECT, SUITE, open_check, settle
-from .judge import Nursery
+from .judge import TESTS, Nursery
 from .report import first_line, render
-from .scorecard import Check, Scorecard, environment
+from .scorecard import LEFT_OUT, PROJECT, SUITE, Check, Scorecard, environment
+
+# What imports torch is imported when it is needed: the nursery loads it at the same time.
+if TYPE_CHECKING:
+    from .evidence import Evidence
 
 LANES = ("trace", "compile", "gpu")
 
@@ -46,29 +49,37 @@ class Judge:
         self.files: dict[str, Path] = {}
         self.evidence: dict[str, Evidence] = {}
         self.verdicts: dict[str, Check] = {}
-        self.root = (config.getoption("root") and Path(config.getoption("root"))) or (
-            PROJECT / "exercises"
-        )
+        self.root = root_of(config)
         self.lanes, self.off, self.gpu = choose_lanes(config.getoption("lanes"))
         self.scorecard = config.getoption("scorecard")
 
     def collect(self, items) -> None:
-        """Make a scorecard for each suite, all of it still in error, and write it."""
+        """Make a scorecard for each suite, all of it still in error, and write it.
+
+        It holds every check of the suite; one that was not asked for is not judged.
+        """
+        from .grading import open_check
+
+        opened: dict[str, dict[str, Check]] = {}
         for item in items:
-            graded = getattr(getattr(item, "function", None), "graded", None)
             match = SUITE.search(item.path.name)
-            if graded is None or match is None:
+            if match is None or not hasattr(getattr(item, "function", None), "graded"):
                 continue
             kata = match[1]
             if kata not in self.cards:
                 self._open(kata)
-            verdict = open_check(item.function)
-            self.cards[kata].checks.append(verdict)
-            self.verdicts[item.nodeid] = verdict
+                functions = [f for f in vars(item.module).values() if hasattr(f, "graded")]
+                opened[kata] = {f.__name__: open_check(f) for f in functions}
+                self.cards[kata].checks = list(opened[kata].values())
+            self.verdicts[item.nodeid] = opened[kata][item.function.__name__]
+        asked = {id(verdict) for verdict in self.verdicts.values()}
+        for card in self.cards.values():
+            for verdict in card.checks:
+                if id(verdict) not in asked:
+                    verdict.decide("not-judged", LEFT_OUT)
         if self.scorecard and len(self.cards) > 1 and not Path(self.scorecard).is_dir():
             stop("--scorecard FILE holds one kata; for several give a folder")
-        for kata in self.cards:
-            self.write(kata)
+        self.write_all()
         for kata in self.cards:
             sys.stdout.write(
                 first_line(self.files[kata], self.lanes, self.gpu and self.gpu["name"], self.off)
@@ -77,13 +88,19 @@ class Judge:
         sys.stdout.flush()
 
     def _open(self, kata: str) -> None:
-        file = self.root / kata / "kernel.py"
-        if self.root.exists() and not self.root.is_dir():
-            stop(f"--root must be a folder that holds {kata}/kernel.py; {self.root} is a file")
-        if not file.is_file():
-            stop(f"there is no {file}; --root names the folder that holds {kata}/kernel.py")
-        self.files[kata] = file
+        self.files[kata] = file = find_file(self.root, kata)
         self.cards[kata] = Scorecard(kata, str(file), dict(self.lanes), environment(self.gpu), [])
+
+    def leave_out(self, items) -> None:
+        """These were not asked for (-k and its like)."""
+        for item in items:
+            if item.nodeid in self.verdicts:
+                self.verdicts.pop(item.nodeid).decide("not-judged", LEFT_OUT)
+        self.write_all()
+
+    def write_all(self) -> None:
+        for kata in self.cards:
+            self.write(kata)
 
     def write(self, kata: str) -> None:
         if not self.scorecard:
@@ -97,6 +114,8 @@ class Judge:
             stop(f"cannot write the scorecard {path}: {error.strerror or error}")
 
     def evidence_for(self, kata: str, statement) -> Evidence:
+        from .evidence import Evidence
+
         if kata not in self.evidence:
             if self.nursery is None:
                 self.nursery = Nursery()
@@ -113,12 +132,33 @@ class Judge:
             self.nursery.close()
 
 
-def choose_lanes(wanted: str | None) -> tuple[dict[str, bool], dict[str, str], dict | None]:
-    """Which lanes are on, why a lane is off, and the card's facts."""
+def root_of(config) -> Path:
+    """The folder that holds the file under test, one folder down."""
+    return Path(config.getoption("root") or PROJECT / "exercises")
+
+
+def find_file(root: Path, kata: str) -> Path:
+    """The file under test; bad input ends the run."""
+    if root.exists() and not root.is_dir():
+        stop(f"--root must be a folder that holds {kata}/kernel.py; {root} is a file")
+    file = root / kata / "kernel.py"
+    if not file.is_file():
+        stop(f"there is no {file}; --root names the folder that holds {kata}/kernel.py")
+    return file
+
+
+def lanes_named(wanted: str | None) -> set[str]:
+    """The lanes of --lanes; bad input ends the run."""
     chosen = set(LANES) if wanted is None else {x.strip() for x in wanted.split(",") if x.strip()}
     unknown = chosen - set(LANES)
     if unknown or not chosen:
         stop(f"unknown lane {', '.join(sorted(unknown)) or '(none)'}; lanes are {', '.join(LANES)}")
+    return chosen
+
+
+def choose_lanes(wanted: str | None) -> tuple[dict[str, bool], dict[str, str], dict | None]:
+    """Which lanes are on, why a lane is off, and the card's facts."""
+    chosen = lanes_named(wanted)
     off: dict[str, str] = {}
     interpreted = os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "true", "on", "yes")
     gpu = find_gpu() if "gpu" in chosen and not interpreted else None
@@ -141,11 +181,41 @@ def find_gpu() -> dict | None:
 # ---- hooks -----------------------------------------------------------------------------------
 
 
+def pytest_plugin_registered(plugin, manager):
+    """Keep pytest from running a conftest.py outside tests/.
+
+    `--root DIR` looks like a test path to pytest for as long as it does not know the option, and
+    DIR/conftest.py would then run in the judge's own process.
+    """
+    if plugin is sys.modules[__name__]:
+        manager._is_in_confcutdir = lambda path: path == TESTS or TESTS in path.parents
+
+
+def refuse_strangers(config) -> None:
+    """End the run if pytest took a conftest.py or its settings from somewhere else.
+
+    That happens where `--root DIR` stands ahead of the suite.
+    """
+    advice = "name the suite first, or write --root=DIR"
+    plugins = [module for _, module in config.pluginmanager.list_name_plugin()]
+    for module in plugins:
+        file = getattr(module, "__file__", None) or ""
+        if Path(file).name == "conftest.py" and TESTS not in Path(file).parents:
+            stop(f"pytest has run {file}, which is no part of the grader; {advice}")
+    if not config.option.inifilename and config.inipath != PROJECT / "pyproject.toml":
+        stop(f"pytest took its settings from {config.inipath}; {advice}")
+
+
 def pytest_configure(config):
-    names = [str(a) for a in config.args]
-    config.katas_grading = any(SUITE.search(name.split("::")[0]) for name in names)
+    names = [str(a).split("::")[0] for a in config.args]
+    katas = [match[1] for name in names if (match := SUITE.search(name))]
+    config.katas_grading = bool(katas)
     config.katas = None
     if config.katas_grading:
+        refuse_strangers(config)
+        lanes_named(config.getoption("lanes"))
+        for kata in katas:
+            find_file(root_of(config), kata)
         config.option.verbose = -1
         config.option.no_header = True
         config.option.tbstyle = "no"
@@ -162,6 +232,11 @@ def pytest_collection_modifyitems(session, config, items):
     config.katas.collect(items)
 
 
+def pytest_deselected(items):
+    if items and items[0].config.katas is not None:
+        items[0].config.katas.leave_out(items)
+
+
 @pytest.fixture
 def kernel(request) -> Evidence:
     """The evidence about the file under test, collected once for all checks of the suite."""
@@ -172,6 +247,9 @@ def kernel(request) -> Evidence:
 @pytest.hookimpl(hookwrapper=True)
 def pytest_pyfunc_call(pyfuncitem):
     """Turn what a check raised into its verdict."""
+    from .evidence import Evidence
+    from .grading import settle
+
     judge: Judge = pyfuncitem.config.katas
     verdict = judge.verdicts.get(pyfuncitem.nodeid)
     evidence = pyfuncitem.funcargs.get("kernel")
@@ -202,10 +280,9 @@ def pytest_sessionfinish(session, exitstatus):
     judge = session.config.katas
     if judge is None:
         return
-    for kata in judge.cards:
-        judge.write(kata)
+    judge.write_all()
     judge.close()
-    if judge.cards and exitstatus in (0, 1):
+    if judge.cards and exitstatus in (0, 1, 5):  # 5: nothing was selected
         good = all(card.success for card in judge.cards.values())
         session.exitstatus = 0 if good and exitstatus == 0 else 1
 

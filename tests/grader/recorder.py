@@ -272,7 +272,6 @@ class Recorder:
             else:
                 self._loaded(buffer, addresses[here], itemsize, line, op)
         if op == "store" and not shares:
-            self._active = True
             owner = self.memory.find(int(addresses[mask].min()))
             self._count_store(owner, addresses.size, addresses.shape)
         return inside

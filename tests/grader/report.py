@@ -12,13 +12,14 @@ import sys
 import textwrap
 from pathlib import Path
 
-from .scorecard import Scorecard
+from .scorecard import LEFT_OUT, Scorecard
 
 ORDER = (
     "grid offsets mask values layout reduction precision accumulate fusion autotune robust speed"
 ).split()
 WORDS = {"passed": "ok", "failed": "FAIL", "error": "ERROR", "not-judged": "--"}
 COLOURS = {"passed": "32", "failed": "31", "error": "35", "not-judged": "2"}
+MOST_READ = 1 << 20  # characters of a file that are looked through for TODOs
 TODO = re.compile(r"#\s*TODO\((\w+)\):\s*(.*)")
 
 
@@ -41,7 +42,8 @@ def shown(path: Path) -> str:
 def todos(file: Path) -> list[tuple[int, str, str]]:
     """The open TODOs of a file: (line, concept, text)."""
     try:
-        lines = file.read_text(errors="replace").splitlines()
+        with file.open(errors="replace") as opened:
+            lines = opened.read(MOST_READ).splitlines()
     except OSError:
         return []
     found = []
@@ -63,8 +65,11 @@ def render(card: Scorecard, file: Path, lesson: Path | None, output: str = "") -
     width = min(max(shutil.get_terminal_size((88, 24)).columns, 40), 100)
     lines = [""]
     checks = sorted(card.checks, key=lambda c: ORDER.index(c.concept))
-    name = max(len(c.concept) for c in checks)
+    left_out = sum(c.max_points for c in checks if c.message == LEFT_OUT)
+    checks = [c for c in checks if c.message != LEFT_OUT]
+    name = max((len(c.concept) for c in checks), default=0)
     same = {c.message for c in checks if c.status == "failed"}
+    told: set[str] = set()
     whole = len(same) == 1 and sum(c.status == "failed" for c in checks) > 2
     for check in checks:
         points = f"{check.points}/{check.max_points}"
@@ -75,8 +80,11 @@ def render(card: Scorecard, file: Path, lesson: Path | None, output: str = "") -
         text = check.message
         if whole and check.status == "failed":
             text = ""
+        elif text and check.status == "failed":
+            text = "as above" if text in told else text
+            told.add(text)
         if text:
-            if check.line and f"line {check.line}" not in text:
+            if check.line and f"line {check.line}" not in text and text != "as above":
                 text = f"line {check.line}: {text}"
             if check.status == "not-judged":
                 text = "not judged here: " + text
@@ -91,8 +99,11 @@ def render(card: Scorecard, file: Path, lesson: Path | None, output: str = "") -
         lines += ["", *textwrap.wrap(f"{where}{failed.message}", width)]
     if output.strip():
         lines += ["", "It printed:", *("  | " + x[: width - 4] for x in output.splitlines()[:6])]
-    open_points = f" ({card.not_judged} not judged on this machine)" if card.not_judged else ""
-    lines += ["", f"{card.kata}: {card.score} of {card.max_score} points{open_points}"]
+    beyond = card.not_judged - left_out
+    notes = [f"{beyond} not judged on this machine"] if beyond else []
+    notes += [f"{left_out} left out"] if left_out else []
+    points = f"{card.score} of {card.max_score} points" + (f" ({', '.join(notes)})" if notes else "")
+    lines += ["", f"{card.kata}: {points}"]
     lines += textwrap.wrap(next_step(card, checks, file, lesson), width, subsequent_indent="      ")
     return "\n".join(lines)
 
@@ -108,8 +119,10 @@ def next_step(card: Scorecard, checks: list, file: Path, lesson: Path | None) ->
     if not failed:
         if not card.success:
             return "Next: nothing could be judged here; `nox -s doctor` says why."
+        if len(checks) < len(card.checks):
+            return "All that was asked for is right."
         return "All that can be judged here is right. Compare with the reference in solutions/."
-    first = failed[0]
+    first = next((c for c in failed if not c.waits), failed[0])
     open_todos = todos(file)
     for line, concept, text in open_todos:
         if concept == first.concept:

@@ -40,7 +40,7 @@ class Finding:
 def first_cause(card: Scorecard) -> str | None:
     """The cause that the report names first."""
     failed = [c for c in card.checks if c.status == "failed"]
-    failed.sort(key=lambda c: ORDER.index(c.concept))
+    failed.sort(key=lambda c: (c.waits, ORDER.index(c.concept)))
     return (failed[0].cause or failed[0].concept) if failed else None
 
 

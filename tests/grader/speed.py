@@ -314,7 +314,7 @@ class Bench:
                 self.random = random.Random(message["seed"])
                 self.set_up()
                 self.exact_at = self.random.randrange(min(message["rounds"], 5))
-                facts |= self.subject
+            facts |= self.subject
             facts |= self.rounds(message["rounds"])
             return facts
         except Refused as reason:

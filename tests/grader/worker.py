@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import inspect
+import io
 import json
 import math
 import os
@@ -21,6 +22,7 @@ import socket
 import sys
 import tempfile
 import time
+import tokenize
 import traceback
 import types
 from collections.abc import Callable
@@ -221,6 +223,22 @@ def serve(sock: socket.socket, request: dict) -> None:
         wire.send(sock, facts | {"number": message["number"]}, out)
 
 
+def read_source(file: str) -> bytes:
+    """The bytes of a Python file; raises ValueError for what cannot be one."""
+    with open(file, "rb") as opened:
+        source = opened.read(MAX_FILE + 1)
+    if len(source) > MAX_FILE:
+        raise ValueError("it is larger than 1 MiB")
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+        text = source.decode(encoding)
+    except (SyntaxError, UnicodeDecodeError):
+        raise ValueError("it is not a text in UTF-8") from None
+    if "\0" in text:
+        raise ValueError("it holds zero bytes, which no Python file does")
+    return source
+
+
 class Lane:
     """What the lanes share: the file under test and how a call of its launcher is described."""
 
@@ -245,10 +263,7 @@ class Lane:
         self.equip(module)
         sys.modules["kernel"] = module
         try:
-            if os.path.getsize(self.file) > MAX_FILE:
-                raise ValueError("the file is larger than 1 MiB")
-            source = Path(self.file).read_bytes()
-            exec(compile(source, self.file, "exec"), module.__dict__)
+            exec(compile(read_source(self.file), self.file, "exec"), module.__dict__)
         except BaseException as error:
             return {"error": {"where": "import"} | self.describe(error)}
         changed = guard.changed()
@@ -256,12 +271,16 @@ class Lane:
             return {"error": {"where": "tampering", "names": changed}}
         self.launcher = module.__dict__.get(self.name)
         if not callable(self.launcher):
+            functions = (types.FunctionType, triton.KernelInterface)
             defined = [
                 name
                 for name, value in module.__dict__.items()
-                if inspect.isfunction(value) and value.__module__ == "kernel"
+                if isinstance(value, functions) and name != "range"
             ]
-            return {"error": {"where": "launcher", "missing": self.name, "defined": defined[:8]}}
+            missing = {"where": "launcher", "missing": self.name, "defined": defined[:8]}
+            if self.name in module.__dict__:
+                missing["found"] = type(self.launcher).__name__
+            return {"error": missing}
         with contextlib.suppress(TypeError, ValueError):
             return {"parameters": list(inspect.signature(self.launcher).parameters)}
         return {"parameters": None}

@@ -98,6 +98,8 @@ def problem(facts: dict, file: Path) -> str:
     if "output" in facts:
         return "the grader failed"
     wanted = file.read_text().split('"""', 2)[1].split(":", 1)[0].strip()
+    if facts["kind"] == "honest":  # written to be right, not to be fast
+        failed = [c for c in failed if "of the reference" not in c["message"]]
     if facts["kind"] in ("solution", "honest") or wanted == "honest":
         return "; ".join(f"{c['id']}: {c['message']}" for c in failed)[:300]
     if facts["kind"] == "card":
@@ -225,7 +227,8 @@ def main() -> int:
                 for row in rows[-2:]:
                     print(
                         f"{row['kata']:<13} {row['who']:<9} "
-                        f"{row['passes']}/{row['verdicts']} pass, {row['above_0.85']} above 0.85, {row['distinctions']} with distinction, "
+                        f"{row['passes']}/{row['verdicts']} pass, {row['above_0.85']} above 0.85, "
+                        f"{row['distinctions']} with distinction, "
                         f"ratio {row['lowest']:.3f} {row['median']:.3f} {row['highest']:.3f}, "
                         f"{row['undecided']} undecided, {row['seconds']} s {row['troubles']}"
                     )

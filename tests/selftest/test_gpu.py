@@ -4,7 +4,7 @@ import pytest
 import torch
 from grader import checks
 from grader.evidence import NotJudged, RightOnCard
-from grader.gpu import BAND, CardMemory, pattern
+from grader.gpu import BAND, BULK_STORE, CardMemory, pattern
 from grader.grading import settle
 from grader.kata import lay_out
 from grader.scorecard import Check
@@ -85,6 +85,23 @@ def test_copying_from_band_to_band_is_noticed(memory):
     memory.of(y).room[BAND + 4000 :] = memory.of(x).room[BAND + 4000 :]
     assert memory.of(x).outside() == []
     assert memory.of(y).outside()[0]["count"] > 0.99 * BAND / 4
+
+
+def test_a_descriptors_store_may_fill_its_last_grain_and_no_more(memory):
+    x = memory.place((5,), (1,), F32, "x", "empty")  # 20 bytes: the last grain ends at 32
+    buffer = memory.of(x)
+    buffer.room[BAND + 20 : BAND + 32] = 0
+    assert buffer.outside(bulk=True) == []
+    assert buffer.outside()[0]["count"] == 3
+    buffer.room[BAND + 32 : BAND + 36] = 0
+    assert buffer.outside(bulk=True)[0]["count"] == 1
+
+
+def test_bulk_stores_are_told_from_bulk_loads():
+    store = "@%p9 cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%rd10, {%r8}], [%r7];"
+    load = "cp.async.bulk.tensor.1d.shared::cta.global.mbarrier::complete_tx::bytes [%r7], [%rd8];"
+    assert BULK_STORE.search(store)
+    assert not BULK_STORE.search(load)
 
 
 def test_new_memory_is_poisoned_and_knows_what_was_written(memory):

@@ -1,4 +1,7 @@
-"""Block pointers with a boundary check in place of offsets and a mask."""
+"""Block pointers with a boundary check in place of offsets and a mask.
+
+requires: triton<3.9
+"""
 
 import torch
 import triton

@@ -1,4 +1,7 @@
-"""Block pointers, whose padding of zeros tl.where turns into -inf."""
+"""Block pointers, whose padding of zeros tl.where turns into -inf.
+
+requires: triton<3.9
+"""
 
 import torch
 import triton

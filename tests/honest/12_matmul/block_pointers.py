@@ -1,4 +1,7 @@
-"""Block pointers that advance, with boundary checks in place of masks."""
+"""Block pointers that advance, with boundary checks in place of masks.
+
+requires: triton<3.9
+"""
 
 import torch
 import triton

@@ -1,4 +1,4 @@
-"""values: everything is added in float16
+"""precision: everything is added in float16
 
 symptom: three digits are right, float32 should have seven; 70000.0 + 0.0 gives inf
 """

@@ -1,4 +1,4 @@
-"""values: everything is added in float32, integers too
+"""precision: everything is added in float32, integers too
 
 symptom: right for all floats and for small integers; 16777217 + 0 gives 16777216
 """
