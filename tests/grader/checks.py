@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Callable, Iterable
 
 from .evidence import Evidence, NotJudged, RightOnCard, Run, Unusable, Waits, Wrong, grid_text, plural
+from .judge import Answer
 from .kata import Case
 
 NARROW = ("f16", "bf16")  # as Triton's IR names them
@@ -293,7 +294,7 @@ def compiled_launches(kernel: Evidence) -> list[dict]:
     for answer in answers:
         if "error" in answer:
             Run(
-                kernel, "compile", Case("compile", {}, answer["case"]), None, [], _Facts(answer)
+                kernel, "compile", Case("compile", {}, answer["case"]), None, [], Answer(answer)
             )._explain(answer["error"])
         launches += answer["launches"]
     for launch in launches:
@@ -314,12 +315,6 @@ def compiled_launches(kernel: Evidence) -> list[dict]:
     if not launches:
         raise Wrong("no kernel reaches the compiler", "robust")
     return launches
-
-
-class _Facts:
-    def __init__(self, facts: dict):
-        self.facts, self.blobs = facts, []
-        self.error = facts.get("error")
 
 
 def compiles(kernel: Evidence) -> None:

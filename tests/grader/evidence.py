@@ -29,6 +29,10 @@ MOST_DEATHS = 3  # cases of a lane that may cost the card's context before the r
 SET_UP_SECONDS = 240.0  # for the first rounds of timing: inputs, compiling and tuning included
 
 
+# Checks whose numbers can be wrong for many reasons; for the others the case itself is the reason.
+OPEN_CAUSES = ("values", "robust", "precision")
+
+
 class Wrong(Exception):
     """A check fails: what was seen, the concept at fault, the learner's line if one is known."""
 

@@ -62,10 +62,10 @@ def settle(
     elif isinstance(error, NotJudged):
         verdict.decide("not-judged", str(error))
     else:
-        text = "".join(traceback.format_exception(error)[-3:])
-        verdict.decide(
-            "error", f"the grader itself failed: {type(error).__name__}: {error}\n{text}"
-        )
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(at.filename).name}, line {at.lineno}"
+        text = f"the grader itself failed: {type(error).__name__}: {error} ({where})"
+        verdict.decide("error", text)
 
 
 def grade(kata: str, file: Path, nursery: Nursery, lanes: dict[str, bool], seed: str) -> Scorecard:

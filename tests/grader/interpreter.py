@@ -41,7 +41,7 @@ def round_to_bf16(data: np.ndarray) -> np.ndarray:
 def pack_bf16(data: np.ndarray) -> np.ndarray:
     """fp32 numbers as raw bf16 bit patterns (uint16), rounded to nearest even; NaN stays NaN."""
     data = np.ascontiguousarray(data, dtype=np.float32)
-    bits = data.view(np.uint32)
+    bits: np.ndarray = data.view(np.uint32)
     rounded = (bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))) >> 16
     return np.where(np.isnan(data), np.uint32(0x7FC0), rounded).astype(np.uint16)
 
@@ -100,7 +100,7 @@ def install(recorder, file: str) -> None:
     """
 
     def line() -> int:
-        frame = sys._getframe(2)
+        frame: types.FrameType | None = sys._getframe(2)
         while frame is not None:
             if frame.f_code.co_filename == file:
                 return frame.f_lineno

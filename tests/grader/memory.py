@@ -33,11 +33,11 @@ class Buffer:
         self.itemsize = itemsize
         self.elements = raw.nbytes // itemsize
         self.shadow = raw.copy()
-        self.read = np.zeros(self.elements, bool)
-        self.written = np.zeros(self.elements, bool)
-        self.masked_off = np.zeros(self.elements, bool)  # a masked-off store lane pointed here
-        self.twice = np.zeros(self.elements, bool)  # two programs of one launch stored here
-        self.writer = np.full(self.elements, -1, np.int32)  # program of this launch
+        self.read: np.ndarray = np.zeros(self.elements, bool)
+        self.written: np.ndarray = np.zeros(self.elements, bool)
+        self.masked_off: np.ndarray = np.zeros(self.elements, bool)  # a masked-off store lane pointed here
+        self.twice: np.ndarray = np.zeros(self.elements, bool)  # two programs of one launch stored here
+        self.writer: np.ndarray = np.full(self.elements, -1, np.int32)  # program of this launch
         self.loaded_bytes = self.stored_bytes = 0
         self.conflicts = 0  # stores of a different value to an element another program wrote
 

@@ -82,7 +82,7 @@ class Judge:
         self.write_all()
         for kata in self.cards:
             sys.stdout.write(
-                first_line(self.files[kata], self.lanes, self.gpu and self.gpu["name"], self.off)
+                first_line(self.files[kata], self.lanes, self.gpu["name"] if self.gpu else None, self.off)
                 + "\n"
             )
         sys.stdout.flush()
@@ -240,7 +240,7 @@ def pytest_deselected(items):
 @pytest.fixture
 def kernel(request) -> Evidence:
     """The evidence about the file under test, collected once for all checks of the suite."""
-    kata = SUITE.search(request.path.name)[1]
+    kata = request.path.stem.removeprefix("test_")
     return request.config.katas.evidence_for(kata, request.module.KATA)
 
 

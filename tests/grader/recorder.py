@@ -8,12 +8,12 @@ the kernel still shows what it does.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 
 import numpy as np
 
 from .memory import Buffer, Memory
-
 
 MOST_IDLE = 2000  # idle programs after which a launch that does almost nothing else is cut short
 
@@ -46,7 +46,7 @@ class Recorder:
         self.program = (0, 0, 0)
         self._active = True
         self._number = 0
-        self._launch: dict | None = None
+        self._launch: dict = {}  # the launch that is running
         self.remark("reset")
 
     # ---- launches and programs ---------------------------------------------------------------
@@ -54,7 +54,7 @@ class Recorder:
     def grid_for(self, grid) -> tuple[int, ...]:
         """The grid to run, as three whole numbers; raises TypeError for anything else."""
         try:
-            grid = tuple(int(size) for size in grid)
+            grid = tuple(operator.index(size) for size in grid)
         except TypeError:
             raise TypeError(f"a grid must be a tuple of whole numbers, not {grid!r}") from None
         if not 1 <= len(grid) <= 3:
@@ -113,7 +113,7 @@ class Recorder:
                 buffer.resync()
 
     def _finish_program(self) -> None:
-        if self._launch is None:
+        if not self._launch:
             return
         if not self._active:
             self._launch["idle"] += 1
@@ -237,6 +237,13 @@ class Recorder:
     def _nearest(self, addresses) -> Buffer | None:
         return self.memory.find(int(addresses.min())) if addresses.size else None
 
+    def _nearest_to(self, address: int) -> Buffer:
+        """The tensor that an address outside of all was meant for."""
+        buffer = self.memory.find(address)
+        if buffer is None:
+            raise LookupError("the kernel has no tensor at all, and loads or stores")
+        return buffer
+
     def _partly_outside(self, op, addresses, mask, itemsize, line, data):
         """Some active lanes leave every tensor: note them, and let the other lanes go ahead."""
         inside = np.zeros(addresses.shape, bool)
@@ -251,7 +258,7 @@ class Recorder:
         if bad.size:
             # The tensor these lanes were meant for: the one their block starts in, or nearest to.
             first = int(addresses[mask].min())
-            owner = max(shares, key=lambda s: s[0])[1] if shares else self.memory.find(first)
+            owner = max(shares, key=lambda s: s[0])[1] if shares else self._nearest_to(first)
             for side in ("after", "before"):
                 lanes = bad >= owner.end - itemsize + 1 if side == "after" else bad < owner.start
                 count = int(np.count_nonzero(lanes))
@@ -272,7 +279,7 @@ class Recorder:
             else:
                 self._loaded(buffer, addresses[here], itemsize, line, op)
         if op == "store" and not shares:
-            owner = self.memory.find(int(addresses[mask].min()))
+            owner = self._nearest_to(int(addresses[mask].min()))
             self._count_store(owner, addresses.size, addresses.shape)
         return inside
 

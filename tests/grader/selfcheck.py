@@ -164,7 +164,7 @@ def main() -> int:
         for kind, paths in files.items():
             work += [(kata, kind, p) for p in paths if args.only in str(p)]
     with ThreadPoolExecutor(args.jobs) as pool:
-        findings = list(pool.map(lambda w: examine(*w, nursery, lanes), work))
+        findings = list(pool.map(lambda w: examine(w[0], w[1], w[2], nursery, lanes), work))
     nursery.close()
     for finding in findings:
         if finding.problem:

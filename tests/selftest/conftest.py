@@ -1,18 +1,24 @@
-"""What the grader's own tests share: one nursery, and the project's folders."""
+"""What the grader's own tests share: one nursery, and a way to run a kernel as the trace lane does."""
+
+from __future__ import annotations
 
 import dataclasses
+import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 from grader import grading, judge
-from grader.judge import Nursery
+from grader.evidence import decode, describe_arguments
+from grader.judge import Child, Nursery
 
 PROJECT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="session")
-def project():
-    return PROJECT
+HEADER = """\
+import torch
+import triton
+import triton.language as tl
+"""
 
 
 @pytest.fixture(scope="session")
@@ -43,3 +49,50 @@ def short_kata():
     suite.KATA = dataclasses.replace(whole, cases=tuple(cases), targets=("sm_80",))
     yield suite.KATA
     suite.KATA = whole
+
+
+class Traced:
+    """A file in the trace lane: call it as its launcher is called, and look at what was recorded."""
+
+    def __init__(self, file: Path, nursery: Nursery, launcher: str, names: tuple[str, ...]):
+        self.names = SimpleNamespace(parameters=names)
+        self.lines = file.read_text().splitlines()
+        request = {"file": str(file), "launcher": launcher, "allowed": []}
+        self.child = Child(nursery, "trace", request)
+
+    def __call__(self, *arguments, **message) -> SimpleNamespace:
+        specs, blobs = describe_arguments(self.names, list(arguments))
+        answer = self.child.call({"args": specs, "config": None} | message, blobs)
+        seen = SimpleNamespace(**{"error": None, "facts": answer.facts} | answer.facts)
+        for fact in answer.facts.get("result", []):
+            if "data" in fact:
+                shape = tuple(fact["shape"])
+                seen.out = decode(answer.blobs[fact["data"]], fact["dtype"], shape)
+                if "coverage" in fact:
+                    seen.coverage = decode(answer.blobs[fact["coverage"]], "uint8", shape)
+        return seen
+
+    def line(self, text: str) -> int:
+        """The number of the first line that holds this text."""
+        return next(n for n, line in enumerate(self.lines, 1) if text in line)
+
+
+@pytest.fixture(scope="module")
+def traced(nursery, tmp_path_factory):
+    """traced(source): the file with this source in the trace lane, its launcher being `run`."""
+    folder = tmp_path_factory.mktemp("traced")
+    made: list[Traced] = []
+
+    def make(source: str, *names: str, launcher: str = "run") -> Traced:
+        file = folder / f"kernel_{len(made)}.py"
+        file.write_text(HEADER + textwrap.dedent(source))
+        made.append(Traced(file, nursery, launcher, names))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.child.stop()
+
+
+def bf16(*values: float) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.bfloat16)

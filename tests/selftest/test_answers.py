@@ -1,0 +1,116 @@
+"""Answers of a child are taken only in the shape that a lane gives them, with texts safe to print."""
+
+from __future__ import annotations
+
+import copy
+import random
+
+import pytest
+import torch
+from grader.answers import error_of, has, plain, sound
+
+COPY = """
+@triton.jit
+def kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets))
+
+def run(x):
+    out = torch.empty_like(x)
+    kernel[(2,)](x, out, x.numel(), BLOCK=16)
+    return out
+"""
+
+
+@pytest.fixture(scope="module")
+def facts(traced):
+    """Real facts with an out-of-bounds event, and 3 blobs to go with them."""
+    return traced(COPY, "x")(torch.zeros(20)).facts
+
+
+def test_real_facts_are_sound(facts):
+    assert facts["outside"]
+    assert sound("trace", facts, [b""] * 3, 1)
+    assert not sound("trace", facts, [b""] * 2, 1)  # a blob that is not there
+    assert not sound("trace", facts, [b""] * 3, 2)  # one input tensor too few
+
+
+def test_facts_with_any_part_replaced_are_refused_or_harmless(facts):
+    """Each value in turn becomes something else; what is let through has the same shape still."""
+    dice = random.Random(5)
+    junk = [None, True, -1, 10**30, 1.5, "text", [], [[]], {}, {"a": 1}]
+
+    def places(value, path=()):
+        yield path
+        inner = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in inner:
+            if isinstance(item, (dict, list)):
+                yield from places(item, (*path, key))
+            else:
+                yield (*path, key)
+
+    refused = 0
+    for path in places(facts):
+        if not path:
+            continue
+        for new in dice.sample(junk, 4):
+            changed = copy.deepcopy(facts)
+            owner = changed
+            for key in path[:-1]:
+                owner = owner[key]
+            owner[path[-1]] = new
+            refused += not sound("trace", changed, [b""] * 3, 1)
+    assert refused > 100
+    for key in ("result", "launches", "sites", "outside", "hazards", "buffers", "inputs"):
+        assert not sound("trace", {k: v for k, v in facts.items() if k != key}, [b""] * 3, 1)
+
+
+def test_compiled_facts():
+    launch = {"kernel": "k", "target": "sm_80", "grid_error": None, "ok": None, "error": None}
+    assert sound("compile", {"launches": [launch]}, [], 1)
+    assert not sound("compile", {}, [], 1)
+    assert not sound("compile", {"launches": [launch | {"ok": True}]}, [], 1)  # built, and no facts
+    assert not sound("compile", {"launches": [launch | {"error": "text"}]}, [], 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "shape", "fits"),
+    [
+        (1, int, True),
+        (True, int, False),
+        (True, bool, True),
+        (None, (int, None), True),
+        ("a", ("a", "b"), True),
+        ("c", ("a", "b"), False),
+        ([1, 2], [int], True),
+        ([1, "2"], [int], False),
+        ({"a": 1, "b": 2}, {"a": int}, True),
+        ({"b": 2}, {"a": int}, False),
+        ({"x": [1]}, {str: [int]}, True),
+        ({"x": 1}, {str: [int]}, False),
+        ([], {"a": int}, False),
+    ],
+)
+def test_shapes(value, shape, fits):
+    assert has(value, shape) is fits
+
+
+def test_texts_are_safe_to_print():
+    assert plain("\x1b[2J \a \ud800 tab\t") == r"\x1b[2J \x07 \ud800 tab\t"
+    assert plain("two\nlines, größer") == "two\nlines, größer"
+    assert len(plain("x" * 1_000_000)) == 4000
+    assert plain({"\x1b": ["\r", 1, None, {"a": "\0"}]}) == {
+        r"\x1b": [r"\r", 1, None, {"a": r"\x00"}]
+    }
+
+
+def test_an_error_comes_into_form_whatever_it_is():
+    assert error_of({}) is None
+    empty = {"where": "launcher", "type": "", "message": "", "line": None}
+    for nonsense in (7, "text", [], {}, {"where": "nowhere"}, {"line": "3"}, {"line": True}):
+        assert error_of({"error": nonsense}) == empty
+    given = {"where": "kernel", "type": "ValueError", "message": "no", "line": 3, "more": 1}
+    assert error_of({"error": given}) == {k: v for k, v in given.items() if k != "more"}
+    missing = error_of({"error": {"missing": "add", "defined": ["a", 1, "b" * 200]}})
+    assert missing["defined"] == ["a", "1", "b" * 80]
+    assert error_of({"error": {"where": "tampering"}})["names"] == []

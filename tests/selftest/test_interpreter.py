@@ -1,0 +1,349 @@
+"""The trace lane computes what the hardware would, where the bare interpreter does not."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import triton.runtime.interpreter as interp
+from grader.interpreter import pack_bf16, round_to_bf16, unpack_bf16
+
+OPERATIONS = """
+from triton.language.extra import libdevice
+
+@triton.jit
+def doubled(x):
+    return x + x
+
+@triton.jit
+def kernel(x_ptr, y_ptr, out_ptr, n, OP: tl.constexpr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask, other=0.0)
+    y = tl.load(y_ptr + offsets, mask=mask, other=0.0)
+    if OP == "add":
+        r = x + y
+    elif OP == "subtract":
+        r = x - y
+    elif OP == "multiply":
+        r = x * y
+    elif OP == "divide":
+        r = x / y
+    elif OP == "add a number":
+        r = x + 0.1
+    elif OP == "negate":
+        r = -x
+    elif OP == "absolute":
+        r = tl.abs(x)
+    elif OP == "maximum":
+        r = tl.maximum(x, y)
+    elif OP == "where":
+        r = tl.where(x > y, x, y * 2)
+    elif OP == "exp":
+        r = tl.exp(x.to(tl.float32)).to(tl.bfloat16)
+    elif OP == "cast":
+        r = x.to(tl.bfloat16)
+    elif OP == "cast up":
+        r = x.to(tl.float32)
+    elif OP == "cast to int":
+        r = x.to(tl.int32)
+    elif OP == "bits":
+        r = x.to(tl.int16, bitcast=True)
+    elif OP == "from bits":
+        r = x.to(tl.bfloat16, bitcast=True)
+    elif OP == "device function":
+        r = doubled(x)
+    elif OP == "store":
+        r = x
+    elif OP == "running sum":
+        r = tl.cumsum(x, 0)
+    elif OP == "flip":
+        r = tl.flip(x, 0)
+    elif OP == "softmax":
+        r = tl.softmax(x)
+    elif OP == "sigmoid":
+        r = tl.sigmoid(x)
+    elif OP == "sort":
+        r = tl.sort(x)
+    elif OP == "erf":
+        r = libdevice.erf(x)
+    elif OP == "tanh":
+        r = libdevice.tanh(x)
+    elif OP == "pow":
+        r = libdevice.pow(x, y)
+    elif OP == "rsqrt":
+        r = libdevice.rsqrt(x)
+    elif OP == "log1p":
+        r = libdevice.log1p(x)
+    elif OP == "sum":
+        r = tl.zeros((BLOCK,), x.dtype) + tl.sum(x, 0)
+    elif OP == "largest":
+        r = tl.zeros((BLOCK,), x.dtype) + tl.max(x, 0)
+    elif OP == "smallest":
+        r = tl.zeros((BLOCK,), x.dtype) + tl.min(x, 0)
+    elif OP == "place of the largest":
+        r = tl.zeros((BLOCK,), tl.int32) + tl.argmax(x, 0)
+    elif OP == "cdiv":
+        r = tl.zeros((BLOCK,), tl.int32) + tl.cdiv(n, 3)
+    elif OP == "loop variable":
+        r = tl.zeros((BLOCK,), tl.int64)
+        for i in range(0, n):
+            r += i.to(tl.int64)
+    elif OP == "loop variable type":
+        r = tl.zeros((BLOCK,), tl.int32)
+        for i in range(tl.program_id(0), tl.cdiv(n, 2)):
+            r += i.to(tl.int32) * 10
+    elif OP == "masked without other":
+        r = tl.load(x_ptr + offsets, mask=offsets < 2)
+    tl.store(out_ptr + offsets, r, mask=mask)
+
+def run(x, y, op, dtype, block):
+    out = torch.empty(x.shape, dtype=getattr(torch, dtype))
+    kernel[(1,)](x, y, out, x.numel(), OP=op, BLOCK=block)
+    return out
+"""
+B16, F32, I32 = torch.bfloat16, torch.float32, torch.int32
+
+
+@pytest.fixture(scope="module")
+def calculate(traced):
+    """calculate(op, x, y): what the trace lane makes of an operation on two blocks."""
+    file = traced(OPERATIONS, "x", "y", "op", "dtype", "block")
+
+    def call(op, x, y=None, dtype=None):
+        dtype = str(dtype or x.dtype).removeprefix("torch.")
+        seen = file(x, x if y is None else y, op, dtype, max(16, x.numel()))
+        assert seen.error is None, seen.error
+        return seen.out
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def pair():
+    generator = torch.Generator().manual_seed(3)
+    x, y = (torch.randn(64, generator=generator) * 3 for _ in "xy")
+    return x.to(B16), y.to(B16)
+
+
+# ---- bf16, bit for bit as PyTorch rounds it ----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("op", "formula"),
+    [
+        ("add", lambda x, y: x + y),
+        ("subtract", lambda x, y: x - y),
+        ("multiply", lambda x, y: x * y),
+        ("negate", lambda x, y: -x),
+        ("absolute", lambda x, y: x.abs()),
+        ("maximum", torch.maximum),
+        ("where", lambda x, y: torch.where(x > y, x, y * 2)),
+        ("device function", lambda x, y: x + x),
+        ("exp", lambda x, y: x.exp()),
+    ],
+)
+def test_bf16_arithmetic_rounds_to_nearest(calculate, pair, op, formula):
+    assert torch.equal(calculate(op, *pair), formula(*pair))
+
+
+def test_bf16_by_hand(calculate):
+    """1 + 2^-9 lies half way between two neighbours and goes to the even one; 3 * 2^-9 goes up."""
+    one = torch.ones(4, dtype=B16)
+    small = torch.tensor([2**-9, 2**-8, 3 * 2**-9, 2**-7], dtype=B16)
+    assert calculate("add", one, small).tolist() == [1.0, 1.0, 1.0078125, 1.0078125]
+
+
+def test_fp32_stored_or_cast_as_bf16_is_rounded_not_cut(calculate):
+    x = torch.randn(512, generator=torch.Generator().manual_seed(1))
+    x[:6] = torch.tensor([math.inf, -math.inf, math.nan, 3.4e38, 1e-40, -0.0])
+    want = x.to(B16)
+    for op in ("store", "cast"):
+        got = calculate(op, x, dtype=B16)
+        assert torch.equal(got.isnan(), want.isnan())
+        keep = ~want.isnan()
+        assert torch.equal(got[keep].view(torch.int16), want[keep].view(torch.int16))
+
+
+def test_bf16_becomes_fp32_int_and_bits(calculate, pair):
+    x, _ = pair
+    assert torch.equal(calculate("cast up", x, dtype=F32), x.float())
+    assert torch.equal(calculate("cast to int", x, dtype=I32), x.to(I32))
+    assert torch.equal(calculate("bits", x, dtype=torch.int16), x.view(torch.int16))
+    assert torch.equal(calculate("from bits", x.view(torch.int16), dtype=B16), x)
+
+
+def test_int_becomes_bf16(calculate):
+    x = torch.tensor([0, 1, -3, 257, 1000, 65_537], dtype=I32)
+    assert torch.equal(calculate("cast", x, dtype=B16), x.to(B16))
+
+
+def test_bf16_reductions_of_whole_numbers_are_exact(calculate):
+    x = torch.tensor([5, -3, 8, 1, 7, -2, 4, 6], dtype=B16)
+    assert calculate("sum", x)[0] == 26
+    assert calculate("largest", x)[0] == 8
+    assert calculate("smallest", x)[0] == -3
+
+
+def test_bf16_dot_sums_in_fp32(traced):
+    file = traced(
+        """
+        @triton.jit
+        def kernel(a_ptr, b_ptr, c_ptr, N: tl.constexpr):
+            i = tl.arange(0, N)
+            at = i[:, None] * N + i[None, :]
+            c = tl.dot(tl.load(a_ptr + at), tl.load(b_ptr + at))
+            tl.store(c_ptr + at, c)
+
+        def run(a, b):
+            c = torch.empty(a.shape, dtype=torch.float32)
+            kernel[(1,)](a, b, c, N=32)
+            return c
+        """,
+        *"ab",
+    )
+    generator = torch.Generator().manual_seed(5)
+    a, b = (torch.randn(32, 32, generator=generator).to(B16) for _ in "ab")
+    want = a.double() @ b.double()
+    assert (file(a, b).out.double() - want).abs().max() < 1e-5  # bf16 would err by 0.02
+
+
+def test_packing_agrees_with_torch_on_every_kind_of_number():
+    x = torch.randn(10_000, generator=torch.Generator().manual_seed(2)) * 1e3
+    x[:5] = torch.tensor([math.inf, -math.inf, 0.0, -0.0, 1e-42])
+    bits = x.to(B16).view(torch.int16).numpy().view("uint16")
+    assert (pack_bf16(x.numpy()) == bits).all()
+    assert (unpack_bf16(bits) == x.to(B16).float().numpy()).all()
+    assert (round_to_bf16(x.numpy()) == x.to(B16).float().numpy()).all()
+
+
+# ---- the language's own library, loops, masks ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("op", "want"),
+    [
+        ("sum", 10.0),
+        ("largest", 4.0),
+        ("smallest", 0.0),  # the padding of the block
+        ("place of the largest", 3),
+        ("cdiv", 2),
+        ("loop variable", 6),
+        ("loop variable type", 10),
+    ],
+)
+def test_library_function_or_loop(calculate, op, want):
+    dtype = {"place of the largest": I32, "cdiv": I32, "loop variable": torch.int64}
+    dtype["loop variable type"] = I32
+    got = calculate(op, torch.tensor([1.0, 2.0, 3.0, 4.0]), dtype=dtype.get(op))
+    assert got.tolist() == [want] * 4
+
+
+@pytest.mark.parametrize(
+    ("op", "formula"),
+    [
+        ("running sum", lambda x, y: x.cumsum(0)),
+        ("flip", lambda x, y: x.flip(0)),
+        ("softmax", lambda x, y: x.softmax(0)),
+        ("sigmoid", lambda x, y: x.sigmoid()),
+        ("sort", lambda x, y: x.sort().values),
+        ("erf", lambda x, y: x.erf()),
+        ("tanh", lambda x, y: x.tanh()),
+        ("pow", torch.pow),
+        ("rsqrt", lambda x, y: x.rsqrt()),
+        ("log1p", lambda x, y: x.log1p()),
+        ("divide", lambda x, y: x / y),
+        ("add a number", lambda x, y: x + 0.1),
+    ],
+)
+def test_library_function_on_a_block(calculate, op, formula):
+    x = torch.linspace(0.25, 4, 16)[torch.randperm(16, generator=torch.Generator().manual_seed(4))]
+    y = torch.linspace(1, 2, 16)
+    torch.testing.assert_close(calculate(op, x, y), formula(x, y), rtol=2e-6, atol=1e-6)
+
+
+def test_lanes_masked_off_without_other_are_no_convenient_zeros(calculate):
+    got = calculate("masked without other", torch.tensor([1.0, 2.0, 3.0]))
+    assert got[:2].tolist() == [1.0, 2.0]
+    assert got[2].isnan()
+    got = calculate("masked without other", torch.tensor([1, 2, 3], dtype=I32))
+    assert got[2] not in (0, 3)
+
+
+def test_a_grid_may_be_a_list_or_computed_from_arguments(traced):
+    file = traced(
+        """
+        @triton.jit
+        def kernel(out_ptr, n, BLOCK: tl.constexpr):
+            offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+            tl.store(out_ptr + offsets, offsets, mask=offsets < n)
+
+        def run(x, how):
+            out = torch.empty_like(x)
+            n = x.numel()
+            grid = {
+                "list": [triton.cdiv(n, 4)],
+                "function": lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),),
+                "float": (n / 4,),
+                "four": (1, 1, 1, 1),
+                "number": 3,
+            }[how]
+            kernel[grid](out, n, BLOCK=4)
+            return out
+        """,
+        "x",
+        "how",
+    )
+    x = torch.zeros(10, dtype=I32)
+    for how in ("list", "function"):
+        assert file(x, how).out.tolist() == list(range(10))
+    assert "a grid must be a tuple of whole numbers, not (2.5,)" in file(x, "float").error["message"]
+    assert "a grid must be a tuple of whole numbers, not 3" in file(x, "number").error["message"]
+    assert "one, two or three dimensions, not 4" in file(x, "four").error["message"]
+
+
+def test_an_error_in_a_kernel_names_its_line(traced):
+    file = traced(
+        """
+        @triton.jit
+        def kernel(out_ptr):
+            numbers = tl.arange(0, 3)
+            tl.store(out_ptr + numbers, numbers)
+
+        def run(x):
+            kernel[(1,)](x)
+            return x
+        """,
+        "x",
+    )
+    error = file(torch.zeros(4, dtype=I32)).error
+    assert error["where"] == "kernel"
+    assert error["line"] == file.line("tl.arange(0, 3)")
+    assert "power of 2" in error["message"]
+
+
+# ---- what the project takes from Triton without its leave ---------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    """
+    InterpretedFunction GridExecutor TensorHandle _interpreter _get_np_dtype _patch_lang
+    _validate_np_data_size interpreter_builder interpreter_semantic
+    GridExecutor._init_args_hst GridExecutor._restore_args_dev GridExecutor.__call__
+    TensorHandle.__post_init__
+    InterpreterBuilder.cast_impl InterpreterBuilder.create_atomic_cas
+    InterpreterBuilder.create_atomic_rmw InterpreterBuilder.create_bitcast
+    InterpreterBuilder.create_dot InterpreterBuilder.create_fabs
+    InterpreterBuilder.create_fp_to_fp InterpreterBuilder.create_masked_load
+    InterpreterBuilder.create_masked_store
+    InterpreterBuilder.set_grid_idx
+    InterpreterBuilder.ir_rmw_op_to_interpreter_rmw_op InterpreterBuilder.ir_sem_to_interpreter_sem
+    interpreter_builder.options.sanitize_overflow
+    """.split(),
+)
+def test_private_name_exists_in_this_triton(name):
+    owner = interp
+    for part in name.split("."):
+        owner = getattr(owner, part)

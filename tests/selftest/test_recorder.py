@@ -1,0 +1,400 @@
+"""What the trace lane records about loads, stores and atomics, in numbers worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+F32, I32 = torch.float32, torch.int32
+
+COPY = """
+@triton.jit
+def kernel(x_ptr, out_ptr, n, SHIFT: tl.constexpr, MASKED: tl.constexpr, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK) + SHIFT
+    mask = offsets < n
+    if MASKED:
+        x = tl.load(x_ptr + offsets, mask=mask)
+        tl.store(out_ptr + offsets, x, mask=mask)
+    else:
+        x = tl.load(x_ptr + offsets)
+        tl.store(out_ptr + offsets, x)
+
+def run(x, programs, shift, masked):
+    out = torch.empty_like(x)
+    kernel[(programs,)](x, out, x.numel(), SHIFT=shift, MASKED=masked, BLOCK=16)
+    return out
+"""
+
+
+@pytest.fixture(scope="module")
+def copy(traced):
+    return traced(COPY, "x", "programs", "shift", "masked")
+
+
+def numbers(n, dtype=F32):
+    return torch.arange(n, dtype=dtype)
+
+
+# ---- out of bounds ------------------------------------------------------------------------------
+
+
+def test_past_the_end(copy):
+    """3 programs of 16 lanes on 40 elements: the last one reads and writes 8 too many."""
+    seen = copy(numbers(40), 3, 0, False)
+    load, store = seen.outside
+    assert load | {"line": 0} == {
+        "line": 0,
+        "op": "load",
+        "buffer": "x",
+        "elements": 40,
+        "side": "after",
+        "program": [2, 0, 0],
+        "count": 8,
+        "total": 8,
+        "programs": 1,
+        "distance": 8,
+    }
+    assert load["line"] == copy.line("tl.load(x_ptr + offsets)")
+    assert store == load | {"op": "store", "buffer": "out", "line": copy.lines.index(
+        "        tl.store(out_ptr + offsets, x)") + 1}  # fmt: skip
+    assert torch.equal(seen.out, numbers(40))  # what is inside was still done
+
+
+def test_before_the_start(copy):
+    """Every block begins 5 elements early; only that of program 0 leaves the tensors."""
+    seen = copy(numbers(48), 3, -5, False)
+    load, store = seen.outside
+    assert (load["side"], load["count"], load["distance"]) == ("before", 5, 5)
+    assert load["program"] == store["program"] == [0, 0, 0]
+    assert (load["buffer"], store["buffer"]) == ("x", "out")
+    assert (seen.coverage[-5:] & 1).tolist() == [0] * 5
+
+
+def test_many_programs_outside_are_counted_and_the_first_is_named(copy):
+    """5 programs of 16 lanes on 32 elements: 2, 3 and 4 have no lane inside."""
+    seen = copy(numbers(32), 5, 0, False)
+    load = seen.outside[0]
+    assert (load["program"], load["count"]) == ([2, 0, 0], 16)
+    assert (load["programs"], load["total"], load["distance"]) == (3, 48, 48)
+
+
+def test_a_mask_keeps_lanes_inside(copy):
+    seen = copy(numbers(40), 3, 0, True)
+    assert seen.outside == []
+    assert seen.hazards == []
+    assert torch.equal(seen.out, numbers(40))
+
+
+def test_a_far_address_is_stopped_too(traced):
+    """Element 2^40 would be a segmentation fault."""
+    file = traced(
+        """
+        @triton.jit
+        def kernel(x_ptr, out_ptr):
+            far = tl.arange(0, 4).to(tl.int64) + 1099511627776
+            tl.store(out_ptr + tl.arange(0, 4), tl.load(x_ptr + far))
+
+        def run(x):
+            out = torch.empty_like(x)
+            kernel[(1,)](x, out)
+            return out
+        """,
+        "x",
+    )
+    seen = file(numbers(4))
+    assert seen.error is None
+    assert [(e["op"], e["count"]) for e in seen.outside] == [("load", 4)]
+
+
+# ---- written, masked off, written twice ---------------------------------------------------------
+
+
+def test_elements_that_nobody_writes(copy):
+    seen = copy(numbers(40), 2, 0, True)
+    assert (seen.coverage & 1).tolist() == [1] * 32 + [0] * 8
+    assert seen.out[32:].isnan().all()
+    (launch,) = seen.launches
+    assert (launch["grid"], launch["programs"], launch["block"]) == ([2, 1, 1], 2, [16])
+    assert launch["most"] == {"out": 16}
+
+
+def test_elements_that_a_mask_drops(traced):
+    """The mask stops 2 elements short: they are pointed at, and not written."""
+    file = traced(COPY.replace("offsets < n", "offsets < n - 2"), *"x programs shift masked".split())
+    seen = file(numbers(40), 3, 0, True)
+    assert seen.coverage[-3:].tolist() == [1, 2, 2]
+
+
+def test_programs_with_nothing_to_do(copy):
+    seen = copy(numbers(20), 9, 0, True)
+    assert seen.launches[0]["idle"] == 7  # programs 2 to 8
+
+
+def test_elements_written_twice(traced):
+    """Blocks half a block apart: 3 programs write 0-15, 8-23 and 16-31."""
+    source = COPY.replace("tl.program_id(0) * BLOCK", "tl.program_id(0) * (BLOCK // 2)")
+    names = "x programs shift masked".split()
+    seen = traced(source, *names)(numbers(32), 3, 0, True)
+    assert (seen.coverage >> 2).tolist() == [0] * 8 + [1] * 16 + [0] * 8
+    buffer = next(b for b in seen.buffers if b["name"] == "out")
+    assert (buffer["twice"], buffer["conflicts"]) == (16, 0)  # the same values each time
+    source = source.replace("offsets, x, mask", "offsets, x + tl.program_id(0), mask")
+    seen = traced(source, *names)(numbers(32), 3, 0, True)
+    assert next(b for b in seen.buffers if b["name"] == "out")["conflicts"] == 16
+
+
+def test_lanes_of_one_store_that_collide(traced):
+    file = traced(
+        """
+        @triton.jit
+        def kernel(out_ptr):
+            offsets = tl.arange(0, 16)
+            tl.store(out_ptr + offsets // 4, offsets)
+
+        def run(x):
+            out = torch.empty_like(x)
+            kernel[(1,)](out)
+            return out
+        """,
+        "x",
+    )
+    (hazard,) = file(numbers(4, I32)).hazards
+    assert (hazard["kind"], hazard["buffer"], hazard["count"]) == ("collision", "out", 12)
+    assert hazard["line"] == file.line("tl.store")
+
+
+def test_a_block_of_equal_addresses_and_values_is_no_collision_of_programs(traced):
+    """A scalar store of every program to its own element."""
+    file = traced(
+        """
+        @triton.jit
+        def kernel(out_ptr):
+            pid = tl.program_id(0)
+            tl.store(out_ptr + pid, pid)
+
+        def run(x):
+            out = torch.empty_like(x)
+            kernel[(x.numel(),)](out)
+            return out
+        """,
+        "x",
+    )
+    seen = file(numbers(4, I32))
+    assert seen.hazards == []
+    assert seen.coverage.tolist() == [1] * 4
+
+
+# ---- reads of what is not there -----------------------------------------------------------------
+
+
+def test_reading_what_another_program_writes(traced):
+    """Each program reads its left neighbour's element of the result: 3 of 4 have one."""
+    file = traced(
+        """
+        @triton.jit
+        def kernel(out_ptr):
+            pid = tl.program_id(0)
+            before = tl.load(out_ptr + pid - 1, mask=pid > 0, other=0)
+            tl.store(out_ptr + pid, before + 1)
+
+        def run(x):
+            out = torch.empty_like(x)
+            kernel[(x.numel(),)](out)
+            return out
+        """,
+        "x",
+    )
+    seen = file(numbers(4, I32))
+    (race,) = [h for h in seen.hazards if h["kind"] == "race"]
+    assert (race["buffer"], race["count"], race["program"]) == ("out", 3, [1, 0, 0])
+    assert race["line"] == file.line("before = tl.load")
+
+
+def test_a_second_launch_may_read_what_the_first_wrote(traced):
+    file = traced(
+        """
+        @triton.jit
+        def kernel(x_ptr, out_ptr):
+            offsets = tl.arange(0, 8)
+            tl.store(out_ptr + offsets, tl.load(x_ptr + 7 - offsets))
+
+        def run(x):
+            between, out = torch.empty_like(x), torch.empty_like(x)
+            kernel[(1,)](x, between)
+            kernel[(1,)](between, out)
+            return out
+        """,
+        "x",
+    )
+    seen = file(numbers(8))
+    assert seen.hazards == []
+    assert len(seen.launches) == 2
+    assert torch.equal(seen.out, numbers(8))
+
+
+def test_reading_new_memory_before_anyone_writes_it(traced):
+    file = traced(
+        """
+        @triton.jit
+        def kernel(out_ptr):
+            offsets = tl.arange(0, 8)
+            tl.store(out_ptr + offsets, tl.load(out_ptr + offsets) + 1)
+
+        def run(x, zeroed):
+            out = torch.zeros_like(x) if zeroed else torch.empty_like(x)
+            kernel[(1,)](out)
+            return out
+        """,
+        "x",
+        "zeroed",
+    )
+    seen = file(numbers(8), False)
+    assert [(h["kind"], h["count"]) for h in seen.hazards] == [("uninitialised", 8)]
+    assert seen.out.isnan().all()
+    seen = file(numbers(8), True)
+    assert seen.hazards == []
+    assert seen.out.tolist() == [1.0] * 8
+
+
+# ---- other ways to memory -----------------------------------------------------------------------
+
+
+def test_atomics_of_many_programs_are_no_race(traced):
+    file = traced(
+        """
+        @triton.jit
+        def kernel(x_ptr, out_ptr):
+            pid = tl.program_id(0)
+            tl.atomic_add(out_ptr + pid % 2, tl.load(x_ptr + pid))
+
+        def run(x):
+            out = torch.zeros(2, dtype=x.dtype)
+            kernel[(x.numel(),)](x, out)
+            return out
+        """,
+        "x",
+    )
+    seen = file(numbers(6))
+    assert seen.out.tolist() == [6.0, 9.0]  # 0 + 2 + 4 and 1 + 3 + 5
+    assert seen.hazards == []
+    assert seen.launches[0]["atomics"] == 6
+    assert seen.coverage.tolist() == [1, 1]
+
+
+def test_an_atomic_out_of_bounds(traced):
+    file = traced(
+        """
+        @triton.jit
+        def kernel(out_ptr):
+            offsets = tl.arange(0, 8)
+            tl.atomic_add(out_ptr + offsets, 1.0)
+            tl.atomic_cas(out_ptr + tl.program_id(0) + 9, 0.0, 1.0)
+
+        def run(x):
+            out = torch.zeros_like(x)
+            kernel[(1,)](out)
+            return out
+        """,
+        "x",
+    )
+    seen = file(numbers(6))
+    assert [(e["op"], e["count"]) for e in seen.outside] == [("atomic", 2), ("atomic", 1)]
+    assert seen.out.tolist() == [1.0] * 6
+
+
+BLOCKS = """
+@triton.jit
+def by_pointer(x_ptr, out_ptr, M, N, CHECK: tl.constexpr):
+    at = (tl.program_id(0) * 8, tl.program_id(1) * 16)
+    x = tl.make_block_ptr(x_ptr, (M, N), (N, 1), at, (8, 16), (1, 0))
+    out = tl.make_block_ptr(out_ptr, (M, N), (N, 1), at, (8, 16), (1, 0))
+    if CHECK:
+        tl.store(out, tl.load(x, boundary_check=(0, 1)), boundary_check=(0, 1))
+    else:
+        tl.store(out, tl.load(x))
+
+@triton.jit
+def by_descriptor(x_ptr, out_ptr, M, N, CHECK: tl.constexpr):
+    row, col = tl.program_id(0) * 8, tl.program_id(1) * 16
+    x = tl.make_tensor_descriptor(x_ptr, [M, N], [N, 1], [8, 16])
+    out = tl.make_tensor_descriptor(out_ptr, [M, N], [N, 1], [8, 16])
+    out.store([row, col], x.load([row, col]))
+
+def run(x, way, check):
+    M, N = x.shape
+    out = torch.empty_like(x)
+    kernel = by_pointer if way == "block pointer" else by_descriptor
+    kernel[(triton.cdiv(M, 8), triton.cdiv(N, 16))](x, out, M, N, CHECK=check)
+    return out
+"""
+
+
+@pytest.fixture(scope="module")
+def blocks(traced):
+    return traced(BLOCKS, "x", "way", "check")
+
+
+@pytest.mark.parametrize("way", ["block pointer", "descriptor"])
+def test_two_dimensional_blocks_stay_inside_and_cover(blocks, way):
+    x = torch.arange(20 * 36, dtype=F32).reshape(20, 36)
+    seen = blocks(x, way, True)
+    assert seen.outside == []
+    assert torch.equal(seen.out, x)
+    assert (seen.coverage & 5 == 1).all()  # written, and once
+    (launch,) = seen.launches
+    assert (launch["grid"], launch["block"]) == ([3, 3, 1], [8, 16])
+
+
+def test_a_block_pointer_without_boundary_check(blocks):
+    """20 rows: the last tiles of 8 hang over by 4. Program ids are those of both axes."""
+    seen = blocks(torch.zeros(20, 32), "block pointer", False)
+    load = next(e for e in seen.outside if e["op"] == "load")
+    assert (load["buffer"], load["side"], load["program"]) == ("x", "after", [2, 0, 0])
+    assert (load["count"], load["total"], load["programs"]) == (64, 128, 2)
+    assert load["line"] == blocks.line("tl.store(out, tl.load(x))")
+
+
+def test_bytes_and_sites(copy):
+    """40 fp32 elements, once in and once out; 48 lanes of which 40 are active."""
+    seen = copy(numbers(40), 3, 0, True)
+    buffers = {b["name"]: b for b in seen.buffers}
+    assert (buffers["x"]["loaded_bytes"], buffers["out"]["stored_bytes"]) == (160, 160)
+    assert (buffers["x"]["read"], buffers["out"]["written"]) == (40, 40)
+    assert {s["op"]: (s["lanes"], s["active"]) for s in seen.sites} == {
+        "load": (48, 40),
+        "store": (48, 40),
+    }
+
+
+def test_the_line_is_the_learners_own_inside_a_device_function(traced):
+    file = traced(
+        """
+        @triton.jit
+        def put(pointer, value):
+            tl.store(pointer, value)
+
+        @triton.jit
+        def kernel(out_ptr):
+            put(out_ptr + tl.arange(0, 8), 1.0)
+
+        def run(x):
+            out = torch.empty_like(x)
+            kernel[(1,)](out)
+            return out
+        """,
+        "x",
+    )
+    (event,) = file(numbers(6)).outside
+    assert event["line"] == file.line("tl.store(pointer, value)")
+
+
+def test_a_launch_that_is_made_to_run_on_a_larger_grid(copy):
+    seen = copy(numbers(48), 1, 0, True, grid=[3])
+    assert (seen.coverage & 1).all()
+    assert seen.launches[0]["grid"] == [3, 1, 1]
+
+
+def test_thousands_of_idle_programs_are_not_all_run(copy):
+    seen = copy(numbers(16), 100_000, 0, True)
+    assert seen.launches[0]["programs"] == 100_000
+    assert seen.launches[0]["idle"] == 99_999
