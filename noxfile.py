@@ -127,7 +127,8 @@ class Hush(logging.Filter):
     """Keeps nox's own remarks out of a learner's report, which says it all already."""
 
     remarks = re.compile(
-        r"(Running session|Session) (check-\d+|home|doctor)( (was|failed).*)?|uv binary not found"
+        r"(Running session|Session) ((check|bench)-\d+|bench-table|home|doctor)( (was|failed).*)?"
+        r"|uv binary not found"
     )
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -483,8 +484,27 @@ def define_check(number: int, spelling: str) -> None:
     nox.session(name=spelling, venv_backend="none")(check)
 
 
+def define_bench(number: int) -> None:
+    """Make the session that measures one kata on this machine's GPU."""
+    kata = katas()[number]
+
+    def bench(session: nox.Session) -> None:
+        python = shared_python()
+        found = probe(python, "pytest_benchmark")
+        if not found or not found[1]:
+            stop(f"A benchmark needs pytest-benchmark: {python} -m pip install pytest-benchmark")
+        command = ["-m", "pytest", "-p", "pytest_benchmark.plugin", "tests/bench.py", "-q", "-rs"]
+        columns = "--benchmark-columns=min,median,iqr,rounds"
+        words = [f"--kata={number}", columns, *session.posargs]
+        finish(run(python, *command, *words, env=suite_environment()))
+
+    bench.__doc__ = f"Measure exercises/{kata}/kernel.py beside PyTorch, over sizes (needs a GPU)."
+    nox.session(name=f"bench-{number}", venv_backend="none")(bench)
+
+
 for _number in katas():
     define_check(_number, f"check-{_number}")
+    define_bench(_number)
 for _spelling, _number in aliases(requested()).items():
     define_check(_number, _spelling)
 
@@ -520,6 +540,12 @@ def solutions(session: nox.Session) -> None:
 def selfcheck(session: nox.Session) -> None:
     """Prove the suites: stubs and mutants fail, solutions and honest variants pass."""
     finish(run(shared_python(), "-m", "grader.selfcheck", *session.posargs))
+
+
+@nox.session(name="bench-table", venv_backend="none")
+def bench_table(session: nox.Session) -> None:
+    """Measure the solutions and write the figures into solutions/README.md (needs a GPU)."""
+    finish(run(shared_python(), "-m", "grader.table", *session.posargs))
 
 
 @nox.session(venv_backend="none")

@@ -28,6 +28,7 @@ KATA = Kata(
     cost=lambda x, s: Cost(x.nbytes, x.nbytes, x.numel()),
     baseline=lambda x, s: x * s,
     speed_case=dict(n=2**28),
+    bench_sizes=tuple(dict(n=2**e) for e in range(16, 29, 2)),
     suspects=(
         ("values", "These are the numbers of x itself: s is not used.", lambda x, s: x),
         ("values", "These are the numbers of x / s.", lambda x, s: x / s),

@@ -1,5 +1,7 @@
 """Kata 7, softmax: `softmax(x)` along the last dimension of a matrix, in one kernel."""
 
+import math
+
 import torch
 from grader import checks
 from grader.evidence import Run, Wrong
@@ -26,6 +28,10 @@ def inputs(draw, R, C, dtype=F32, layout="contiguous", std=2.0, lift=0, kind=Non
     return [x]
 
 
+def softmax_of_2(x):
+    return torch.softmax(x * math.log(2), dim=-1)
+
+
 def reference(x):
     return torch.softmax(x, dim=-1)
 
@@ -48,6 +54,7 @@ KATA = Kata(
     cost=lambda x: Cost(x.nbytes, x.nbytes, 5 * x.numel()),
     baseline=lambda x: torch.softmax(x, dim=-1),
     speed_case=dict(R=16384, C=8192),
+    bench_sizes=tuple(dict(R=16384, C=2**e) for e in range(9, 16)),
     suspects=(
         ("values", "These are the numbers of x itself.", lambda x: x),
         ("reduction", "The rows are not divided by their sum.", lambda x: x.exp()),
@@ -57,8 +64,7 @@ KATA = Kata(
             lambda x: (x - x.amax(-1, keepdim=True)).exp(),
         ),
         ("reduction", "This is the softmax of the columns.", lambda x: torch.softmax(x, 0)),
-        ("values", "This is 2 to the power of x, normalised.", lambda x: torch.softmax(x * 0.6931471805599453, -1)),
-        ("layout", "The matrix was read with its dimensions swapped.", lambda x: torch.softmax(x.T, -1).T),
+        ("values", "This is 2 to the power of x, normalised.", lambda x: softmax_of_2(x)),
     ),
     cases=(
         case("probe", R=7, C=100),
@@ -156,7 +162,9 @@ def test_reduction(kernel):
         sums, wrong = row_sums(run)
         if wrong:
             row = wrong[0]
-            raise Wrong(f"row {row} adds up to {sums[row]:.6g}, not to 1 ({run.label})", "reduction")
+            raise Wrong(
+                f"row {row} adds up to {sums[row]:.6g}, not to 1 ({run.label})", "reduction"
+            )
 
     checks.each(kernel.trace("full"), ask)
 

@@ -10,5 +10,7 @@ How a verdict comes about, in the order in which the data flows:
 `gpu`, `speed`                       the gpu lane, inside the worker
 `evidence`, `oracle`                 what was seen in one run, held against an fp64 reference
 `plugin`, `scorecard`, `report`      pytest hooks, the JSON file, and the page a learner reads
+`cost`       an estimate for the report, from what the lanes saw anyway
 `selfcheck`  proves that the suites have teeth: mutants fail, honest variants pass
+`bench`, `table`   no verdicts: benchmarks over sizes, and the figures in solutions/README.md
 """

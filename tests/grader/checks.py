@@ -11,7 +11,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable
 
-from .evidence import Evidence, NotJudged, RightOnCard, Run, Unusable, Waits, Wrong, grid_text, plural
+from .evidence import (
+    Evidence,
+    NotJudged,
+    RightOnCard,
+    Run,
+    Unusable,
+    Waits,
+    Wrong,
+    grid_text,
+    plural,
+)
 from .judge import Answer
 from .kata import Case
 

@@ -565,6 +565,11 @@ class Evidence:
     def lanes_on(self) -> set[str]:
         return set(self._futures)
 
+    def finished(self, lane: str) -> bool:
+        """Whether this lane has been seen to its end, so that asking it takes no time."""
+        future = self._futures.get(lane)
+        return future is not None and future.done() and not future.cancelled()
+
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -598,7 +603,9 @@ class Evidence:
                 self._blocks.set_result([self.kata.usual_block])
 
     def _trace(self, child: Child) -> list[Run]:
-        probe = next(c for c in self.kata.cases if c.group == "probe").settled(self.kata.usual_block)
+        probe = next(c for c in self.kata.cases if c.group == "probe").settled(
+            self.kata.usual_block
+        )
         runs: list[Run] = []
         first = self._call(child, probe, 0)
         tuners = first.facts.get("tuners") or []

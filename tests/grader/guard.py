@@ -37,7 +37,9 @@ class Guard:
             own = name == "__main__" or name.startswith("grader")
             if name in MODULES:
                 self._keep(name, vars(module))
-            elif own or (name.startswith(PACKAGES) and not name.startswith("triton.language.extra")):
+            elif own or (
+                name.startswith(PACKAGES) and not name.startswith("triton.language.extra")
+            ):
                 self._keep(name, vars(module), own)
                 for value in list(vars(module).values()):
                     if isinstance(value, type) and value.__module__ == name:

@@ -33,7 +33,7 @@ TESTS = Path(__file__).resolve().parent.parent
 # Time for one case; a right kernel needs well under a second. The environment can change it.
 CASE_SECONDS = float(os.environ.get("KATAS_CASE_SECONDS") or 20)
 HASTE = 0.15  # the share of it that is left once the file has shown that it hangs
-TIMER = 0.8  # the share after which a child stops itself, and can tell the line
+HARD = 1.5  # times that much processor time, and a child that has not stopped itself is stopped
 LOAD_CASES = 3  # loading the file may take as long as so many cases
 COMPILE_SECONDS = 90.0  # for all that one call of a launcher compiles, once it has come back
 NURSERY_SECONDS = 20.0  # for an answer of the nursery, which has nothing to do but to answer
@@ -146,7 +146,8 @@ class Nursery:
                 break
             except TimeoutError:
                 # A file can stop this process, if not for long.
-                self._process.send_signal(signal.SIGCONT)
+                if self._process is not None:
+                    self._process.send_signal(signal.SIGCONT)
                 if time.monotonic() > until:
                     raise
         if not data:
@@ -195,7 +196,7 @@ class Child:
         self.hangs = self.births = self.crashes = self.answers = 0
         self.file = request["file"], os.stat(request["file"]).st_mtime_ns
         self.crash: dict = {}
-        self.hang = {"where": "hang", "type": "Hang", "message": "", "line": None}
+        self.hang: dict = {"where": "hang", "type": "Hang", "message": "", "line": None}
         self.load_error: dict | None = None
         self.parameters: list[str] | None = None
 
@@ -203,7 +204,7 @@ class Child:
         """Get a fresh child that has loaded the file; an error description if it cannot."""
         self.births = self.nursery.births
         patience = LOAD_CASES * CASE_SECONDS
-        request = self.request | {"seconds": TIMER * patience}
+        request = self.request | {"seconds": patience}
         self.pid, self.line, self.output_fd = self.nursery.spawn(self.lane, request)
         self.births = self.nursery.births
         self.output = _Drain(self.output_fd)
@@ -254,12 +255,13 @@ class Child:
         number = secrets.token_hex(8)
         try:
             self.line.settimeout(patience)
-            message = message | {"number": number, "seconds": TIMER * patience}
+            message = message | {"number": number, "seconds": patience}
             wire.send(self.line, message, blobs)
             tensors = sum("dtype" in spec for spec in message.get("args", ()))
             facts, data = self._answer(number, patience, tensors)
             if "error" in facts:
-                facts["error"] = error = error_of(facts)
+                error = error_of(facts) or {}
+                facts["error"] = error
                 if error.get("fatal"):
                     self.stop()  # its link to the card is broken: the next case gets a fresh child
                 if error["where"] == "hang":
@@ -305,23 +307,26 @@ class Child:
         if not self.hangs:
             return seconds
         card = self.lane in ("gpu", "speed")
-        return min(seconds, HASTY_CARD_SECONDS if card else HASTE * CASE_SECONDS)
+        return min(seconds, HASTY_CARD_SECONDS if card else max(HASTE * CASE_SECONDS, 0.5))
 
     def _receive(self, seconds: float) -> tuple[dict, list]:
         """One message within `seconds` in all (not per packet); raises TimeoutError.
 
-        A child that only waits for its turn on a busy machine gets up to ten times as long.
+        A child stops itself after so much processor time, and can then tell the line that it was
+        at. One that only waits for its turn on a busy machine gets up to ten times as long.
         """
         start, used = time.monotonic(), self._processor_time()[0]
 
         class Timed:
-            def recv_into(inner, view):
+            def recv_into(inner, view):  # noqa: N805 (self is the child)
                 while True:
                     waited = time.monotonic() - start
                     left = seconds - waited
                     if left <= 0:
                         spent, runs = self._processor_time()
-                        if waited > 10 * seconds or spent - used > 0.9 * seconds or not runs:
+                        ended = waited > 10 * seconds or spent - used > HARD * seconds or not runs
+                        # It may have answered, and then fallen asleep, in this very moment.
+                        if ended and not select.select([self.line], [], [], 0)[0]:
                             raise TimeoutError
                     self.line.settimeout(max(left, 0.05))
                     with contextlib.suppress(TimeoutError):
@@ -375,6 +380,8 @@ class Child:
 
 
 BROKEN_OFF = 113  # as in `worker`
+
+
 class _Drain:
     """Reads a child's output so that it never blocks, and keeps the first 4,000 bytes."""
 

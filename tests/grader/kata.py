@@ -64,6 +64,7 @@ class Kata:
     cost        cost(*arguments) -> Cost
     baseline    PyTorch's own operation with the same arguments, for the speed check
     speed_case  sizes for the speed check; marks: (pass, distinction) as shares, see `speed`
+    bench_sizes sizes for benchmarks, small ones first; default: the speed case and halves of it
     suspects    (concept, sentence, formula): usual mistakes, recognised by the numbers they give
     allowed     PyTorch operators the contract lets the launcher use beyond allocating and viewing
     """
@@ -79,6 +80,7 @@ class Kata:
     baseline: Callable
     speed_case: dict
     marks: tuple[float, float] = (0.8, 0.95)
+    bench_sizes: tuple[dict, ...] = ()
     result: Callable | None = None
     usual_block: tuple[int, ...] = (1024,)
     targets: tuple[str, ...] = TARGETS

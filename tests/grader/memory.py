@@ -35,8 +35,12 @@ class Buffer:
         self.shadow = raw.copy()
         self.read: np.ndarray = np.zeros(self.elements, bool)
         self.written: np.ndarray = np.zeros(self.elements, bool)
-        self.masked_off: np.ndarray = np.zeros(self.elements, bool)  # a masked-off store lane pointed here
-        self.twice: np.ndarray = np.zeros(self.elements, bool)  # two programs of one launch stored here
+        self.masked_off: np.ndarray = np.zeros(
+            self.elements, bool
+        )  # a masked-off store lane pointed here
+        self.twice: np.ndarray = np.zeros(
+            self.elements, bool
+        )  # two programs of one launch stored here
         self.writer: np.ndarray = np.full(self.elements, -1, np.int32)  # program of this launch
         self.loaded_bytes = self.stored_bytes = 0
         self.conflicts = 0  # stores of a different value to an element another program wrote
@@ -58,7 +62,8 @@ class Buffer:
         """How many elements differ from what kernels and allocations left there."""
         if np.array_equal(self.shadow, self.raw):
             return 0
-        return int(np.count_nonzero(self.shadow != self.raw)) // self.itemsize or 1
+        different: np.ndarray = np.flatnonzero(self.shadow != self.raw) // self.itemsize
+        return int(np.unique(different).size)
 
 
 class Memory:

@@ -37,6 +37,10 @@ def pytest_addoption(parser):
     group.addoption("--lanes", default=None, help="trace,compile,gpu (default: all that work here)")
     group.addoption("--scorecard", default=None, help="write the verdict as JSON to this file")
     group.addoption("--seed", default="katas", help="seed of the inputs")
+    group.addoption("--kata", default=None, help="of tests/bench.py: the kata to measure")
+    group.addoption(
+        "--show-compiled", action="store_true", help="of tests/bench.py: what torch.compile writes"
+    )
 
 
 class Judge:
@@ -82,7 +86,9 @@ class Judge:
         self.write_all()
         for kata in self.cards:
             sys.stdout.write(
-                first_line(self.files[kata], self.lanes, self.gpu["name"] if self.gpu else None, self.off)
+                first_line(
+                    self.files[kata], self.lanes, self.gpu["name"] if self.gpu else None, self.off
+                )
                 + "\n"
             )
         sys.stdout.flush()
@@ -211,6 +217,14 @@ def pytest_configure(config):
     katas = [match[1] for name in names if (match := SUITE.search(name))]
     config.katas_grading = bool(katas)
     config.katas = None
+    if any(Path(name).resolve() == TESTS / "bench.py" for name in names):
+        from . import bench
+
+        reason = bench.trouble(config.getoption("--kata"), config.pluginmanager)
+        if reason:
+            stop(reason)
+        kata = bench.named(config.getoption("--kata"))
+        config.katas_benched = find_file(root_of(config), kata or "")
     if config.katas_grading:
         refuse_strangers(config)
         lanes_named(config.getoption("lanes"))
@@ -289,10 +303,12 @@ def pytest_sessionfinish(session, exitstatus):
 
 def pytest_terminal_summary(terminalreporter, config):
     judge = config.katas
-    if judge is None:
+    if judge is None or not judge.cards:
         return
+    from .cost import section
+
     for kata, card in judge.cards.items():
         lesson = PROJECT / "exercises" / kata / "README.md"
-        terminalreporter.write_line(render(card, judge.files[kata], lesson))
-    if judge.cards:
-        terminalreporter.write_line("")
+        cost = section(judge.evidence.get(kata))
+        terminalreporter.write_line(render(card, judge.files[kata], lesson, cost=cost))
+    terminalreporter.write_line("")

@@ -10,6 +10,7 @@ import re
 import shutil
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 from .scorecard import LEFT_OUT, Scorecard
@@ -20,6 +21,7 @@ ORDER = (
 WORDS = {"passed": "ok", "failed": "FAIL", "error": "ERROR", "not-judged": "--"}
 COLOURS = {"passed": "32", "failed": "31", "error": "35", "not-judged": "2"}
 MOST_READ = 1 << 20  # characters of a file that are looked through for TODOs
+COST = "cost (an estimate, earns no points)"
 TODO = re.compile(r"#\s*TODO\((\w+)\):\s*(.*)")
 
 
@@ -60,8 +62,14 @@ def todos(file: Path) -> list[tuple[int, str, str]]:
     return found
 
 
-def render(card: Scorecard, file: Path, lesson: Path | None, output: str = "") -> str:
-    """The whole report of one kata."""
+def render(
+    card: Scorecard,
+    file: Path,
+    lesson: Path | None,
+    output: str = "",
+    cost: Sequence[tuple[str, str]] = (),
+) -> str:
+    """The whole report of one kata; `cost`: what `cost.section` has to say."""
     width = min(max(shutil.get_terminal_size((88, 24)).columns, 40), 100)
     lines = [""]
     checks = sorted(card.checks, key=lambda c: ORDER.index(c.concept))
@@ -76,7 +84,9 @@ def render(card: Scorecard, file: Path, lesson: Path | None, output: str = "") -
         if check.status == "not-judged":
             points = f"-/{check.max_points}"
         head = f"  {WORDS[check.status]:<5} {check.concept:<{name}} {points:>6}  "
-        lines.append(paint(head, check.status) + check.title)
+        title = textwrap.wrap(check.title, max(width - len(head), 12)) or [""]
+        lines.append(paint(head, check.status) + title[0])
+        lines += [" " * len(head) + more for more in title[1:]]
         text = check.message
         if whole and check.status == "failed":
             text = ""
@@ -97,13 +107,21 @@ def render(card: Scorecard, file: Path, lesson: Path | None, output: str = "") -
         failed = next(c for c in checks if c.status == "failed")
         where = f"line {failed.line}: " if failed.line else ""
         lines += ["", *textwrap.wrap(f"{where}{failed.message}", width)]
+    if cost:
+        lines += ["", *textwrap.wrap(COST, width, initial_indent="  ", subsequent_indent="  ")]
+        for label, text in cost:
+            head = f"    {label:<8} "
+            indent = " " * len(head)
+            lines += textwrap.wrap(text, width, initial_indent=head, subsequent_indent=indent)
     if output.strip():
         lines += ["", "It printed:", *("  | " + x[: width - 4] for x in output.splitlines()[:6])]
     beyond = card.not_judged - left_out
     notes = [f"{beyond} not judged on this machine"] if beyond else []
     notes += [f"{left_out} left out"] if left_out else []
-    points = f"{card.score} of {card.max_score} points" + (f" ({', '.join(notes)})" if notes else "")
-    lines += ["", f"{card.kata}: {points}"]
+    points = f"{card.score} of {card.max_score} points" + (
+        f" ({', '.join(notes)})" if notes else ""
+    )
+    lines += ["", *textwrap.wrap(f"{card.kata}: {points}", width)]
     lines += textwrap.wrap(next_step(card, checks, file, lesson), width, subsequent_indent="      ")
     return "\n".join(lines)
 

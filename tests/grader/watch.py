@@ -7,6 +7,7 @@ also moves new allocations into guarded memory (`memory`).
 from __future__ import annotations
 
 import sys
+from types import FrameType
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -114,7 +115,7 @@ class Watch(TorchDispatchMode):
         self.copies.append({"op": name, "line": self._line(), "bytes": nbytes})
 
     def _line(self) -> int:
-        frame = sys._getframe(1)
+        frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             if frame.f_code.co_filename == self.file:
                 return frame.f_lineno

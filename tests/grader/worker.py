@@ -45,7 +45,7 @@ def nursery(fd: int, scratch: str) -> None:
     """
     import numpy  # noqa: F401  (imported here so that every child has it already)
     import torch
-    import triton  # noqa: F401
+    import triton
     import triton.runtime.interpreter  # noqa: F401
 
     from . import compiling, gpu, interpreter, recorder, speed, watch  # noqa: F401
@@ -73,7 +73,7 @@ def nursery(fd: int, scratch: str) -> None:
             children[pid] = directory
             for each in fds:
                 os.close(each)
-            answer = {"pid": pid}
+            answer: dict = {"pid": pid}
         else:
             status, alive = _end(request["end"], children)
             answer = {"status": status, "alive": alive}
@@ -244,6 +244,7 @@ class Lane:
 
     interpret = False
     remark: Callable[[str], None]
+    launcher: Callable
 
     def __init__(self, request: dict):
         self.request = request
@@ -269,8 +270,8 @@ class Lane:
         changed = guard.changed()
         if changed:
             return {"error": {"where": "tampering", "names": changed}}
-        self.launcher = module.__dict__.get(self.name)
-        if not callable(self.launcher):
+        launcher = module.__dict__.get(self.name)
+        if not callable(launcher):
             functions = (types.FunctionType, triton.KernelInterface)
             defined = [
                 name
@@ -279,11 +280,16 @@ class Lane:
             ]
             missing = {"where": "launcher", "missing": self.name, "defined": defined[:8]}
             if self.name in module.__dict__:
-                missing["found"] = type(self.launcher).__name__
+                missing["found"] = type(launcher).__name__
             return {"error": missing}
         with contextlib.suppress(TypeError, ValueError):
+            self.launcher = launcher
             return {"parameters": list(inspect.signature(self.launcher).parameters)}
         return {"parameters": None}
+
+    def run(self, message: dict, blobs: list) -> tuple[dict, list]:
+        """Run one case: facts and raw blobs."""
+        raise NotImplementedError
 
     def prepare(self) -> None:
         """Patch this process before the file is imported."""
@@ -300,8 +306,8 @@ class Lane:
             return {"type": "Exception", "message": text, "line": None}
 
     def _describe(self, error: BaseException) -> dict:
-        kernel = False
-        line, here = None, error
+        kernel, line = False, None
+        here: BaseException | None = error
         chain = []
         while here is not None and here not in chain:
             chain.append(here)
@@ -388,17 +394,18 @@ class TraceLane(Lane):
         for fact, part in zip(results, _parts(result), strict=False):
             if "data" in fact and part.numel():
                 fact["reused"] = part.untyped_storage().data_ptr() in places
+        inputs: list[int | None] = []
         answer = self.recorder.facts() | {
             "result": results,
             "foreign": list(watch.foreign.values()),
             "copies": watch.copies,
             "watched": watch.seen,
             "tuners": self.tuner.seen,
-            "inputs": [],
+            "inputs": inputs,
         }
         for tensor in tensors:
             buffer = memory.of(tensor)
-            answer["inputs"].append(len(out) if buffer is not None else None)
+            inputs.append(len(out) if buffer is not None else None)
             if buffer is not None:
                 out.append(buffer.raw.tobytes())
         return answer, out
@@ -615,7 +622,7 @@ class TunerHook:
     """
 
     def __init__(self) -> None:
-        self.config = None
+        self.config: int | None = None
         self.seen: list[dict] = []
 
     def choose(self, config: int | None) -> None:

@@ -298,7 +298,9 @@ def test_a_grid_may_be_a_list_or_computed_from_arguments(traced):
     x = torch.zeros(10, dtype=I32)
     for how in ("list", "function"):
         assert file(x, how).out.tolist() == list(range(10))
-    assert "a grid must be a tuple of whole numbers, not (2.5,)" in file(x, "float").error["message"]
+    assert (
+        "a grid must be a tuple of whole numbers, not (2.5,)" in file(x, "float").error["message"]
+    )
     assert "a grid must be a tuple of whole numbers, not 3" in file(x, "number").error["message"]
     assert "one, two or three dimensions, not 4" in file(x, "four").error["message"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 
 import pytest
 import torch
@@ -33,7 +34,7 @@ def test_there_is_room_before_and_after_each_buffer(memory):
     for n in (1, 1000, 5000):
         memory.place((n,), (1,), F32, f"b{n}", "empty")
     starts = sorted((b.start, b.end) for b in memory.buffers)
-    for (_, end), (start, _) in zip(starts, starts[1:], strict=False):
+    for (_, end), (start, _) in itertools.pairwise(starts):
         assert start - end >= 2 * GAP
     for buffer in memory.buffers:  # the room can be touched without harm
         ctypes.memset(buffer.start - GAP, 0, GAP)

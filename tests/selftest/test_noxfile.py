@@ -4,6 +4,7 @@ Every test works on a small copy of the project, with packages that are empty sh
 """
 
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -170,6 +171,24 @@ def test_exit_code_is_that_of_the_check(project, tmp_path, fake, code):
     got, _, errors = nox(project, "-s", "check-1", KATAS_PYTHON=python, FAKE_EXIT=str(fake))
     assert got == code
     assert len(errors) == 1
+
+
+def test_benchmark_is_run_by_the_python_of_the_checks(project, tmp_path):
+    python = make_environment(tmp_path / "env", "torch", "triton", "pytest", "pytest_benchmark")
+    words = ("-s", "bench-12", "--", "--show-compiled")
+    code, printed, said = nox(project, *words, KATAS_PYTHON=python)
+    assert (code, len(said)) == (0, 1)
+    arguments, _ = json.loads(printed)
+    assert "tests/bench.py" in arguments
+    assert "--kata=12" in arguments
+    assert arguments[-1] == "--show-compiled"
+
+
+def test_benchmark_without_its_plugin_says_what_to_install(project, tmp_path):
+    python = make_environment(tmp_path / "env", "torch", "triton", "pytest")
+    code, printed, said = nox(project, "-s", "bench-1", KATAS_PYTHON=python)
+    assert (code, printed) == (2, "")
+    assert said[-1].endswith("-m pip install pytest-benchmark")
 
 
 def test_one_failure_among_several_checks(project, tmp_path):

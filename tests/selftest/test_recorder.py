@@ -120,7 +120,9 @@ def test_elements_that_nobody_writes(copy):
 
 def test_elements_that_a_mask_drops(traced):
     """The mask stops 2 elements short: they are pointed at, and not written."""
-    file = traced(COPY.replace("offsets < n", "offsets < n - 2"), *"x programs shift masked".split())
+    file = traced(
+        COPY.replace("offsets < n", "offsets < n - 2"), *"x programs shift masked".split()
+    )
     seen = file(numbers(40), 3, 0, True)
     assert seen.coverage[-3:].tolist() == [1, 2, 2]
 

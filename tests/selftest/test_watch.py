@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from grader.memory import Memory
@@ -71,8 +73,8 @@ def test_allocating_and_viewing_is_allowed(work, x):
         (lambda x: torch.cat([x, x]), "cat"),
         (lambda x: x.index_select(0, torch.tensor([0])), "index_select"),
         (lambda x: torch.relu(x), "relu"),
-        (lambda x: x.tolist(), "_local_scalar_dense"),
-        (lambda x: torch.compile(lambda t: t + 1, backend="eager")(x), "add"),
+        (lambda x: x.sum().item(), "_local_scalar_dense"),
+        (lambda x: torch.nn.functional.gelu(x), "gelu"),
     ],
 )
 def test_arithmetic_is_not(work, name, x):
@@ -88,7 +90,11 @@ def test_the_line_of_the_first_use(x):
     with Watch(FILE) as watch:
         first = x + x  # here
         first + x
-    here = next(n for n, line in enumerate(open(FILE), 1) if line.endswith("# here\n"))
+    here = next(
+        n
+        for n, line in enumerate(Path(FILE).read_text().splitlines(), 1)
+        if line.endswith("# here")
+    )
     assert watch.foreign == {"add": {"op": "add", "line": here}}
 
 

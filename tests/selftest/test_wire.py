@@ -80,8 +80,18 @@ def test_a_message_that_breaks_off(line, cut):
 
 @pytest.mark.parametrize(
     "text",
-    [b"", b"no json", b"[1]", b"7", b'"text"', b"null", b'{"a": ', b"\xff\xfe", b"[" * 100_000]
-    + [b'{"a":' * 50_000],
+    [
+        b"",
+        b"no json",
+        b"[1]",
+        b"7",
+        b'"text"',
+        b"null",
+        b'{"a": ',
+        b"\xff\xfe",
+        b"[" * 100000,
+        b'{"a":' * 50000,
+    ],
 )
 def test_a_text_that_is_no_json_object(line, text):
     with pytest.raises(WireError, match="makes no sense"):
@@ -129,7 +139,7 @@ def test_rubbish_and_damaged_messages_give_a_message_or_a_clear_error():
         try:
             message, blobs = arrive(socket.socketpair(), bytes(data), max_bytes=1000)
         except WireError as error:
-            assert str(error).startswith(("it breaks off", "what it answers makes no sense"))
+            assert str(error).startswith(("it breaks off", "what it answers makes no sense"))  # noqa: PT017
             outcomes.add("error")
         else:
             assert isinstance(message, dict)

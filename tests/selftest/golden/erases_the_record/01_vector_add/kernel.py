@@ -6,6 +6,8 @@ import torch
 import triton
 import triton.language as tl
 
+RECORDS = [thing for thing in gc.get_objects() if type(thing).__name__ == "Recorder"]
+
 
 @triton.jit
 def add_kernel(x_ptr, y_ptr, out_ptr, n_elements, BLOCK_SIZE: tl.constexpr):
@@ -22,7 +24,6 @@ def add(x, y):
     if n_elements:
         grid = (triton.cdiv(n_elements, 1024),)
         add_kernel[grid](x, y, out, n_elements, BLOCK_SIZE=1024)
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "Recorder":
-            thing.outside.clear()
+    for record in RECORDS:
+        record.outside.clear()
     return out

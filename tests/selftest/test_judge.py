@@ -1,0 +1,170 @@
+"""The judge's side of the worker: nothing that a file does is felt by the next one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+from grader.evidence import describe_arguments
+from grader.grading import grade
+from grader.judge import Child, Nursery
+from grader.wire import WireError
+
+GOLDEN = Path(__file__).parent / "golden"
+KATA = "01_vector_add"
+TRACE = {"trace": True, "compile": False, "gpu": False}
+
+
+def golden(name: str) -> Path:
+    return GOLDEN / name / KATA / "kernel.py"
+
+
+@pytest.fixture
+def judged(nursery, short_kata, hasty):
+    """judged(file): its scorecard, of the trace lane."""
+    return lambda file: grade(KATA, file, nursery, TRACE, "judge")
+
+
+@pytest.fixture
+def written(tmp_path, judged):
+    """written(code): the scorecard of a right kernel that runs this code first, in every call."""
+
+    def write(code: str, top: str = ""):
+        source = golden("right").read_text()
+        start = source.index("def add(x, y):\n") + len("def add(x, y):\n")
+        head = source[:start].replace("import torch\n", f"import torch\n{top}\n", 1)
+        body = "".join(f"    {line}\n" for line in code.splitlines())
+        file = tmp_path / "kernel.py"
+        file.write_text(head + body + source[start:])
+        return judged(file)
+
+    return write
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+# ---- what a file leaves behind ------------------------------------------------------------------
+
+
+def test_nothing_outlives_a_file(nursery, judged):
+    """Not a child in a session of its own, not a thread, not a file in the working directory."""
+    for name in ("outlived_by_child", "leaves_threads"):
+        judged(golden(name))
+        assert children_of(nursery._process.pid) == []
+        assert os.listdir(nursery._scratch) == []
+
+
+def test_temporary_files_go_where_they_are_removed(written, nursery):
+    card = written(
+        "open('left', 'w').close()\ntempfile.NamedTemporaryFile(delete=False).write(b'x')",
+        top="import tempfile",
+    )
+    assert card.success
+    assert os.listdir(nursery._scratch) == []
+
+
+def test_a_process_that_goes_on_twice_harms_only_itself(written, judged):
+    assert not written("os.fork()", top="import os").success
+    assert judged(golden("right")).success
+
+
+def test_a_damaged_heap_harms_only_itself(written, judged):
+    code = "small = torch.empty(4)\nctypes.memset(small.data_ptr() - 64, 65, 1 << 20)"
+    card = written(code, top="import ctypes")
+    assert card.score == 0
+    assert "died" in card.checks[0].message
+    assert judged(golden("right")).success
+
+
+def test_a_file_that_kills_the_nursery_does_not_take_others_with_it(judged):
+    names = ["right", "kills_its_parent", "right", "view_of_new_memory", "stops_its_parent", "right"]
+    with ThreadPoolExecutor(3) as pool:
+        cards = list(pool.map(judged, map(golden, names)))
+    for name, card in zip(names, cards, strict=True):
+        if name in ("right", "view_of_new_memory"):
+            assert card.success, [c.message for c in card.checks if c.status == "failed"]
+        elif name == "kills_its_parent":
+            assert card.score == 0
+            assert "ends the process that supervises it" in card.checks[0].message
+
+
+def test_files_are_limited(written):
+    card = written("open('big', 'wb').truncate(1 << 40)")
+    assert card.score == 0
+    assert "File too large" in card.checks[0].message or "SIGXFSZ" in card.checks[0].message
+
+
+# ---- the nursery --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def child(nursery):
+    child = Child(nursery, "trace", {"file": str(golden("right")), "launcher": "add"})
+    yield child
+    child.stop()
+
+
+@pytest.fixture
+def call(child):
+    class Names:
+        parameters = ("x", "y")
+
+    specs, blobs = describe_arguments(Names, [torch.ones(10), torch.ones(10)])
+    return lambda: child.call({"args": specs, "config": None}, blobs)
+
+
+def test_a_nursery_that_dies_between_two_calls_is_replaced(nursery, child, call):
+    assert call().error is None
+    os.kill(nursery._process.pid, signal.SIGKILL)
+    assert call().error is None
+    assert alive(nursery._process.pid)
+
+
+def test_a_child_that_dies_between_two_calls_is_replaced(child, call):
+    assert call().error is None
+    before = child.pid
+    os.kill(before, signal.SIGKILL)
+    assert call().error["message"] == "it was killed by SIGKILL"
+    assert call().error is None
+    assert child.pid != before
+
+
+def test_a_stranger_is_not_ended(nursery):
+    """The nursery is asked to end a process that it did not start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "killpg", lambda *args: None)
+        assert nursery.end(os.getpid(), nursery.births) == (None, False)
+        assert nursery.end(os.getpid(), nursery.births - 1) == (None, True)
+
+
+def test_a_nursery_from_beginning_to_end(monkeypatch):
+    """TRITON_INTERPRET of the shell does not reach it; closing ends everything, and for good."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    nursery = Nursery()
+    child = Child(nursery, "trace", {"file": str(golden("right")), "launcher": "add"})
+    assert child._start() is None
+    assert b"TRITON_INTERPRET" not in Path(f"/proc/{child.pid}/environ").read_bytes()
+    pids, scratch = [nursery._process.pid, child.pid], nursery._scratch
+    nursery.close()
+    until = time.monotonic() + 5
+    while any(map(alive, pids)) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not any(map(alive, pids))
+    assert not os.path.exists(scratch)
+    with pytest.raises(WireError, match="finished"):
+        nursery.spawn("trace", {})
+    nursery.close()  # twice does no harm

@@ -1,0 +1,78 @@
+"""Inputs: the same on every machine, in the layouts that their names promise."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from grader.kata import Case, Draw, case, lay_out
+
+X = torch.arange(12.0).reshape(3, 4)
+
+
+@pytest.mark.parametrize(
+    ("layout", "strides", "offset", "elements"),
+    [
+        ("contiguous", (4, 1), 0, 12),
+        ("transposed", (1, 3), 0, 12),
+        ("padded", (9, 1), 0, 22),  # 5 elements between rows
+        ("spread", (13, 2), 0, 33),  # every second one of rows that are 5 apart
+        ("shifted", (4, 1), 1, 13),
+    ],
+)
+def test_layouts_of_a_matrix(layout, strides, offset, elements):
+    got = lay_out(X, layout)
+    assert torch.equal(got, X)
+    assert (got.stride(), got.storage_offset()) == (strides, offset)
+    assert got.untyped_storage().nbytes() == 4 * elements
+
+
+@pytest.mark.parametrize("layout", ["padded", "spread", "shifted"])
+def test_gaps_hold_nan_or_junk(layout):
+    got = lay_out(X, layout)
+    storage = torch.empty(0).set_(got.untyped_storage())
+    assert int(storage.isnan().sum()) == storage.numel() - 12
+    whole = lay_out(X.int(), layout)
+    storage = torch.empty(0, dtype=torch.int32).set_(whole.untyped_storage())
+    assert int((storage == 77).sum()) == storage.numel() - 12
+
+
+def test_layouts_of_three_dimensions():
+    x = torch.arange(24.0).reshape(2, 3, 4)
+    assert lay_out(x, "transposed").stride() == (12, 1, 3)
+    assert lay_out(x, "padded").stride() == (27, 9, 1)
+    assert torch.equal(lay_out(x, "transposed"), x)
+    assert torch.equal(lay_out(x, "padded"), x)
+
+
+def test_layouts_of_a_vector_and_of_nothing():
+    x = torch.arange(5.0)
+    assert lay_out(x, "transposed").stride() == (1,)
+    assert lay_out(x, "spread").stride() == (2,)
+    for layout in ("contiguous", "transposed", "padded", "spread", "shifted"):
+        assert lay_out(torch.zeros(0, 4), layout).shape == (0, 4)
+
+
+def test_the_same_seed_and_label_give_the_same_numbers():
+    first, again = Draw("seed", "add|full"), Draw("seed", "add|full")
+    assert torch.equal(first.normal((100,)), again.normal((100,)))
+    assert torch.equal(first.integers((100,)), again.integers((100,)))
+    for other in (Draw("other", "add|full"), Draw("seed", "add|ragged")):
+        assert not torch.equal(Draw("seed", "add|full").normal((100,)), other.normal((100,)))
+
+
+def test_numbers_are_what_was_asked_for():
+    draw = Draw("seed", "label")
+    x = draw.normal((100_000,), mean=3.0, std=0.5)
+    assert abs(float(x.mean()) - 3) < 0.01
+    assert abs(float(x.std()) - 0.5) < 0.01
+    n = draw.integers((10_000,), torch.int32, -2, 3)
+    assert n.unique().tolist() == [-2, -1, 0, 1, 2]
+    assert draw.normal((2, 3), torch.bfloat16, layout="transposed").stride() == (1, 2)
+
+
+def test_sizes_that_depend_on_the_block_are_settled():
+    one = case("ragged", n=lambda block: block[0] - 1, dtype=torch.float16)
+    settled = one.settled((256,))
+    assert settled == Case("ragged", {"n": 255, "dtype": torch.float16}, "n=255, dtype=float16")
+    assert case("edge", name="empty", n=0).settled((1,)).name == "empty"
+    assert case("edge", shape=(3, 5)).settled((1,)).name == "shape=(3,5)"

@@ -1,0 +1,179 @@
+"""The page that a learner reads."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from grader import report
+from grader.report import first_line, next_step, paint, render, todos
+from grader.scorecard import LEFT_OUT, Check, Scorecard
+
+STUB = """\
+import triton
+
+# TODO(grid): enough programs
+# for every element.
+grid = (1,)
+    # TODO(mask): which lanes exist
+mask = None
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "01_vector_add" / "kernel.py"
+    path.parent.mkdir()
+    path.write_text(STUB)
+    return path
+
+
+def card(file, *verdicts):
+    """A scorecard of checks given as (concept, points, status, message, line)."""
+    checks = []
+    for concept, points, status, *rest in verdicts:
+        message, line = (*rest, "", None)[:2]
+        check = Check(f"{concept}{len(checks)}", concept, "trace", points, title=f"About {concept}.")
+        check.decide(status, message, concept if status == "failed" else None, line)
+        checks.append(check)
+    return Scorecard("01_vector_add", str(file), {"trace": True}, {}, checks)
+
+
+LONG = "1,024 of 2,048 elements are never written (n=2048): the grid (1,) starts 1 program " * 4
+MIXED = [
+    ("speed", 10, "not-judged", "needs a GPU"),
+    ("values", 15, "passed"),
+    ("mask", 20, "failed", "tl.load reads 24 elements past the end", 28),
+    ("grid", 20, "failed", LONG),
+    ("robust", 5, "error", "the grader itself failed: KeyError"),
+]
+
+
+def test_a_mixed_page_in_the_order_of_the_concepts(file, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "88")
+    page = render(card(file, *MIXED), file, None)
+    heads = [line for line in page.splitlines() if "About" in line]
+    assert heads == [
+        "  FAIL  grid     0/20  About grid.",
+        "  FAIL  mask     0/20  About mask.",
+        "  ok    values  15/15  About values.",
+        "  ERROR robust    0/5  About robust.",
+        "  --    speed    -/10  About speed.",
+    ]
+    assert "line 28: tl.load reads 24 elements past the end" in page
+    assert "not judged here: needs a GPU" in page
+    assert "01_vector_add: 15 of 70 points (10 not judged on this machine)" in page
+
+
+@pytest.mark.parametrize(("columns", "width"), [("40", 40), ("20", 40), ("88", 88), ("300", 100)])
+def test_no_line_is_wider_than_the_terminal(file, monkeypatch, columns, width):
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.chdir(file.parent.parent)
+    one = card(file, *MIXED)
+    one.checks[0].title = "On a real card, between guard bands: every case is right and stays inside."
+    page = render(one, file, None, output="x" * 500 + "\ny")
+    assert max(map(len, page.splitlines())) <= width
+
+
+def test_every_word_of_a_message_survives_a_narrow_terminal(file, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    page = render(card(file, *MIXED), file, None)
+    assert " ".join(LONG.split()) in " ".join(page.split())
+
+
+def test_one_reason_for_all_failures_is_told_once(file):
+    reason = "the file does not import. SyntaxError: invalid syntax"
+    verdicts = [(c, 10, "failed", reason, 3) for c in ("grid", "offsets", "mask", "values")]
+    page = render(card(file, *verdicts), file, None)
+    assert page.count("SyntaxError") == 1
+    assert "line 3: the file does not import." in page
+
+
+def test_a_message_that_comes_again_is_not_repeated(file):
+    verdicts = [(c, 10, "failed", "add returns nothing", 3) for c in ("grid", "offsets")]
+    page = render(card(file, *verdicts, ("mask", 10, "failed", "another one")), file, None)
+    assert page.count("add returns nothing") == 1
+    assert "\n                        as above\n" in page
+
+
+def test_checks_that_were_not_asked_for_are_not_shown(file):
+    page = render(card(file, ("grid", 20, "not-judged", LEFT_OUT), ("mask", 20, "passed")), file, None)
+    assert "About grid" not in page
+    assert "20 of 40 points (20 left out)" in page
+    assert "All that was asked for is right." in page
+
+
+def test_what_the_file_printed_is_shown_in_short(file):
+    output = "\n".join(f"line {n}" for n in range(20))
+    page = render(card(file, ("grid", 20, "passed")), file, None, output)
+    assert "It printed:\n  | line 0\n" in page
+    assert "line 7" not in page
+
+
+# ---- the next step ------------------------------------------------------------------------------
+
+
+def step(one, file, lesson=None):
+    checks = sorted(one.checks, key=lambda c: report.ORDER.index(c.concept))
+    return next_step(one, checks, file, lesson)
+
+
+def test_the_next_step_points_to_the_todo_of_the_first_failure(file, monkeypatch):
+    monkeypatch.chdir(file.parent.parent)
+    text = step(card(file, ("mask", 20, "failed", "m", 28), ("grid", 20, "failed", "g")), file)
+    assert text == (
+        "Next: grid, line 3 of 01_vector_add/kernel.py: enough programs for every element."
+    )
+    text = step(card(file, ("mask", 20, "failed", "m", 28), ("grid", 20, "passed")), file)
+    assert text == "Next: mask, line 6 of 01_vector_add/kernel.py: which lanes exist"
+
+
+def test_without_a_todo_it_points_to_the_line_and_the_lesson(file, monkeypatch):
+    monkeypatch.chdir(file.parent.parent)
+    lesson = file.parent / "README.md"
+    lesson.write_text("")
+    text = step(card(file, ("values", 20, "failed", "v", 34)), file, lesson)
+    assert text.startswith("Next: values, line 34 of 01_vector_add/kernel.py. Hints")
+    assert "01_vector_add/README.md" in text
+
+
+def test_the_end_and_faults_of_the_grader(file):
+    assert "is right" in step(card(file, ("grid", 20, "passed")), file)
+    assert "doctor" in step(card(file, ("grid", 20, "not-judged", "off")), file)
+    assert "fault of the grader" in step(card(file, ("grid", 20, "error", "oops")), file)
+
+
+def test_todos_of_a_file(file):
+    assert todos(file) == [
+        (3, "grid", "enough programs for every element."),
+        (6, "mask", "which lanes exist"),
+    ]
+    file.write_bytes(b"\xff\xfe\0# TODO(grid): still found\n")
+    assert todos(file) == [(1, "grid", "still found")]
+    assert todos(file.parent / "nowhere.py") == []
+
+
+# ---- colour, first line -------------------------------------------------------------------------
+
+
+def test_colour_only_for_a_terminal_that_wants_it(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert paint("ok", "passed") == "\x1b[32mok\x1b[0m"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert paint("ok", "passed") == "ok"
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
+    assert paint("ok", "passed") == "ok"
+
+
+def test_the_first_line_names_file_lanes_and_card(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    lanes = {"trace": True, "compile": True, "gpu": False}
+    file = tmp_path / "exercises" / "kernel.py"
+    line = first_line(file, lanes, None, {"gpu": "no GPU"})
+    assert line == "exercises/kernel.py | lanes: trace, compile | no GPU"
+    line = first_line(Path("/elsewhere/kernel.py"), lanes | {"gpu": True}, "NVIDIA H200", {})
+    assert line == "/elsewhere/kernel.py | lanes: trace, compile, gpu | NVIDIA H200"
+    assert "lanes: none" in first_line(file, dict.fromkeys(lanes, False), None, {})

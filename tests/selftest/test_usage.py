@@ -1,0 +1,211 @@
+"""pytest on a suite, as people type it: bad input, exit codes, the scorecard, planted files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+SUITE = str(PROJECT / "tests" / "test_01_vector_add.py")
+KATA = "01_vector_add"
+GOLDEN = Path(__file__).parent / "golden"
+CHECK = ["id", "concept", "lane", "status", "points", "max_points", "message", "cause", "line"]
+
+
+def pytest_on(*arguments, cwd=PROJECT, script=False, **environment):
+    """Run a suite in a process of its own, as on a machine without a GPU."""
+    command = [sys.executable, "-m", "pytest"]
+    environment = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""} | environment
+    return subprocess.run(
+        [*command, *map(str, arguments)],
+        cwd=cwd,
+        env=clean() | environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def clean():
+    dropped = ("PYTEST_ADDOPTS", "COLUMNS", "KATAS_CASE_SECONDS", "TRITON_INTERPRET")
+    return {k: v for k, v in os.environ.items() if k not in dropped and not k.startswith("PYTEST_")}
+
+
+def one_line(done, *words):
+    """It ended as bad input ends: exit code 2, one line on stderr, nothing else."""
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("katas: ")
+    assert done.stdout == ""
+    for word in words:
+        assert word in done.stderr
+
+
+# ---- bad input ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--lanes=trace,gpus"], ["unknown lane gpus", "trace, compile, gpu"]),
+        (["--lanes="], ["unknown lane (none)"]),
+        (["--root=nowhere"], ["there is no nowhere/01_vector_add/kernel.py"]),
+        (["--root=tests"], ["there is no tests/01_vector_add/kernel.py"]),
+        (["--root=README.md"], ["README.md is a file"]),
+        (["--scorecard=nowhere/card.json"], ["nowhere/card.json", "No such file or directory"]),
+        (["--scorecard=README.md/card.json"], ["README.md/card.json", "Not a directory"]),
+        (["--scorecard=/proc/card.json"], ["/proc/card.json"]),
+        (
+            ["tests/test_03_scale.py", "--scorecard=card.json"],
+            ["--scorecard FILE holds one kata; for several give a folder"],
+        ),
+    ],
+)
+def test_bad_input(arguments, words):
+    one_line(pytest_on(SUITE, *arguments), *words)
+
+
+# ---- exit codes and the scorecard ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def odd_root(tmp_path_factory):
+    """A root whose path has spaces and umlauts, full of files that must not be imported."""
+    root = tmp_path_factory.mktemp("Abgabe von Jürgen") / "größe x"
+    (root / KATA).mkdir(parents=True)
+    shutil.copy(PROJECT / "solutions" / KATA / "kernel.py", root / KATA)
+    plant = f"open({str(root)!r} + '/IMPORTED', 'a').write(__file__ + chr(10))\n"
+    for folder in (root, root / KATA):
+        for name in "conftest torch triton numpy sitecustomize usercustomize grader".split():
+            (folder / f"{name}.py").write_text(plant)
+        (folder / "pytest.ini").write_text("[pytest]\naddopts = --version\n")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("cwd", "how"),
+    [(PROJECT, ["--root", "{root}"]), ("root", ["--root=."]), ("kata", ["--root", ".."])],
+)
+def test_a_right_kernel_among_planted_files(odd_root, tmp_path, cwd, how):
+    cwd = {"root": odd_root, "kata": odd_root / KATA}.get(cwd, cwd)
+    card = tmp_path / "Zeugnis für alle.json"
+    how = [word.format(root=odd_root) for word in how]
+    done = pytest_on(SUITE, *how, "--lanes=trace", f"--scorecard={card}", cwd=cwd)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    assert not (odd_root / "IMPORTED").exists()
+    shown = "kernel.py" if cwd.name == KATA else f"{KATA}/kernel.py"
+    first = done.stdout.splitlines()[0]
+    assert first.endswith(f"{shown} | lanes: trace | no GPU")
+    seen = json.loads(card.read_text())
+    assert list(seen) == [
+        *("schema", "kata", "file", "lanes", "environment", "checks", "score", "max_score"),
+        "not_judged",
+    ]
+    assert (seen["schema"], seen["kata"]) == (1, KATA)
+    assert Path(cwd, seen["file"]).samefile(odd_root / KATA / "kernel.py")
+    assert seen["lanes"] == {"trace": True, "compile": False, "gpu": False}
+    assert {"python", "torch", "triton"} <= set(seen["environment"])
+    for check in seen["checks"]:
+        assert list(check) == CHECK
+        assert check["status"] == ("passed" if check["lane"] == "trace" else "not-judged")
+        assert check["points"] == (check["max_points"] if check["lane"] == "trace" else 0)
+    points = [(c["points"], c["max_points"], c["status"]) for c in seen["checks"]]
+    assert seen["score"] == sum(p for p, _, _ in points)
+    assert seen["max_score"] == sum(m for _, m, _ in points)
+    assert seen["not_judged"] == sum(m for _, m, s in points if s == "not-judged") > 0
+    assert f"{seen['score']} of {seen['max_score']} points" in done.stdout
+    assert os.listdir(tmp_path) == [card.name]
+
+
+def test_a_root_ahead_of_the_suite_is_refused(odd_root):
+    """pytest takes it for a test path there, before the grader can say a word."""
+    done = pytest_on("--root", odd_root / KATA, SUITE, "--lanes=trace")
+    one_line(done, "name the suite first, or write --root=DIR")
+    (odd_root / "IMPORTED").unlink(missing_ok=True)
+
+
+def test_a_stub_and_a_part_of_its_checks(tmp_path):
+    done = pytest_on(SUITE, "--lanes=trace", "-k", "mask", f"--scorecard={tmp_path}")
+    assert done.returncode == 1
+    assert done.stdout.startswith(f"exercises/{KATA}/kernel.py | lanes: trace | no GPU\n")
+    seen = json.loads((tmp_path / f"{KATA}.json").read_text())
+    verdicts = {c["id"]: c["status"] for c in seen["checks"]}
+    assert verdicts.pop("mask") == "failed"
+    assert set(verdicts.values()) == {"not-judged"}
+    assert len(verdicts) >= 5
+    assert "FAIL  mask" in done.stdout
+    assert "grid" not in done.stdout.replace("grid (", "")
+    assert "Traceback" not in done.stdout
+
+
+def test_nothing_judged_is_no_success(tmp_path):
+    card = tmp_path / "card.json"
+    done = pytest_on(SUITE, "--root=solutions", "--lanes=gpu", f"--scorecard={card}")
+    assert done.returncode == 1
+    assert "nothing could be judged here" in done.stdout
+    seen = json.loads(card.read_text())
+    assert {c["status"] for c in seen["checks"]} == {"not-judged"}
+    assert seen["not_judged"] == seen["max_score"]
+
+
+def test_a_forged_scorecard_is_written_over(tmp_path):
+    """The file under test finds the scorecard's path and writes a perfect one."""
+    card = tmp_path / "katas-golden.json"
+    root = GOLDEN / "forged_scorecard"
+    done = pytest_on(SUITE, f"--root={root}", "--lanes=trace", f"--scorecard={card}")
+    assert done.returncode == 1
+    assert json.loads(card.read_text())["score"] < 85
+
+
+def test_a_judge_that_is_killed_leaves_a_scorecard_of_errors_and_no_process(tmp_path):
+    card, scratch = tmp_path / "card.json", tmp_path / "scratch"
+    scratch.mkdir()
+    command = [sys.executable, "-m", "pytest", SUITE, "--lanes=trace"]
+    command += [f"--root={GOLDEN / 'hang_in_launcher'}", f"--scorecard={card}"]
+    with subprocess.Popen(
+        command,
+        cwd=PROJECT,
+        env=clean() | {"TMPDIR": str(scratch)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as judge:
+        until = time.monotonic() + 120
+        while not (card.exists() and list(scratch.glob("katas-*/*"))):  # the child's folder
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        family = descendants(judge.pid)
+        assert len(family) == 2  # the nursery and its child
+        judge.send_signal(signal.SIGKILL)
+    seen = json.loads(card.read_text())
+    trace = [c for c in seen["checks"] if c["lane"] == "trace"]
+    assert {c["status"] for c in trace} == {"error"}
+    assert {c["message"] for c in trace} == {"this check did not run"}
+    assert seen["score"] == 0
+    until = time.monotonic() + 10
+    while time.monotonic() < until and (any(map(runs, family)) or list(scratch.glob("katas-*"))):
+        time.sleep(0.05)
+    assert not any(map(runs, family))
+    assert list(scratch.glob("katas-*")) == []
+
+
+def descendants(pid):
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [d for p in text.split() for d in (int(p), *descendants(int(p)))]
+
+
+def runs(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
