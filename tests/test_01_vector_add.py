@@ -8,8 +8,12 @@ from grader.kata import Cost, Kata, case
 F16, BF16, F32, I32 = torch.float16, torch.bfloat16, torch.float32, torch.int32
 
 
-def inputs(draw, n=None, dtype=F32, shape=None, layout="contiguous"):
+def inputs(draw, n=None, dtype=F32, shape=None, layout="contiguous", special=False):
     shape = (n,) if shape is None else shape
+    if special:  # infinities, NaN, the largest and the smallest numbers pass through
+        odd = [float("inf"), float("-inf"), float("nan"), -0.0, 1e-45, 3e38, -3e38, 1.0]
+        x, y = torch.tensor(odd).repeat(8), torch.tensor(odd).repeat_interleave(8)
+        return [x.to(dtype), y.to(dtype)]
     if dtype == I32:  # large enough that fp32 would lose the last bits
         return [draw.integers(shape, I32, -(2**30), 2**30) for _ in "xy"]
     return [draw.normal(shape, dtype, mean=m, layout=layout) for m in (0.5, -2.0)]
@@ -42,7 +46,14 @@ KATA = Kata(
         case("ragged", n=lambda block: block[0] + 1),
         case("ragged", n=4099),
         case("ragged", n=20_011),
+        case("many", n=lambda block: min(300 * block[0] - 5, 2**20)),
         case("edge", n=0),
+        case("edge", shape=(0, 3)),
+        case("edge", shape=()),
+        case("edge", shape=(5, 1)),
+        case("edge", shape=(2, 3, 2, 3, 2)),
+        case("edge", special=True),
+        case("edge", special=True, dtype=F16),
         case("edge", n=1),
         case("edge", shape=(3, 5, 7)),
         case("edge", shape=(64, 129), dtype=F16),

@@ -9,7 +9,10 @@ from grader.oracle import half_ulp
 F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
 
 
-def inputs(draw, n=None, dtype=F32, shape=None, s=3.7, layout="contiguous", std=1.0):
+def inputs(draw, n=None, dtype=F32, shape=None, s=3.7, layout="contiguous", std=1.0, special=False):
+    if special:
+        odd = [float("inf"), float("-inf"), float("nan"), -0.0, 1e-45, 3e38, -3e38, 1.0]
+        return [torch.tensor(odd).to(dtype), s]
     return [draw.normal((n,) if shape is None else shape, dtype, std=std, layout=layout), s]
 
 
@@ -47,7 +50,15 @@ KATA = Kata(
         case("precision", n=lambda block: 2 * block[0], dtype=BF16, s=1 / 3),
         case("precision", n=lambda block: 2 * block[0], s=1 / 3),
         case("precision", n=lambda block: 2 * block[0], dtype=F16, s=0.001, std=6e4),
+        case("many", n=lambda block: min(300 * block[0] - 5, 2**20)),
         case("edge", n=0),
+        case("edge", shape=()),
+        case("edge", n=300, s=1),
+        case("edge", n=300, s=float("inf")),
+        case("edge", n=300, s=float("nan")),
+        case("edge", special=True),
+        case("edge", special=True, dtype=BF16, s=-1.0),
+        case("edge", n=300, dtype=BF16, s=1.0, std=1e30),
         case("edge", n=1, s=-2),
         case("edge", n=1000, s=0.0),
         case("edge", shape=(3, 5, 7), s=1e30),

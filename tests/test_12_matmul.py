@@ -18,8 +18,9 @@ def inputs(draw, M, N, K, dtype=F16, a_layout="contiguous", b_layout="contiguous
         a[:, 0], b[0, :] = 2048, 1
         a[:, 256::256], b[256::256, :] = 1, 1
         return [a, b]
-    a = draw.normal((M, K), dtype, mean=0.1, layout=a_layout)
-    return [a, draw.normal((K, N), dtype, mean=0.1, layout=b_layout)]
+    std = 3000.0 if kind == "large" else 1.0  # beyond what fp16 holds
+    a = draw.normal((M, K), dtype, mean=0.1, std=std, layout=a_layout)
+    return [a, draw.normal((K, N), dtype, mean=0.1, std=std, layout=b_layout)]
 
 
 def bound(want, a, b):
@@ -81,15 +82,21 @@ KATA = Kata(
         case("strided", **tiles(2, 1, 1), a_layout="transposed"),
         case("strided", **tiles(1, 2, 1), b_layout="transposed"),
         case("strided", **tiles(1, 1, 1), a_layout="padded", b_layout="spread"),
-        case("strided, deep", M=40, N=30, K=300, a_layout="transposed", b_layout="padded"),
-        case("strided, deep", M=40, N=30, K=300, a_layout="padded", b_layout="transposed"),
+        case("strided", **tiles(1, 1, 1), a_layout="shifted", b_layout="one row"),
+        case("strided", **tiles(1, 1, 1), a_layout="one row", b_layout="shifted"),
+        case("strided", **tiles(1, 1, 1), a_layout="transposed", dtype=BF16),
+        case("strided, deep", M=40, N=30, K=320, a_layout="transposed", b_layout="padded"),
+        case("strided, deep", M=40, N=30, K=320, a_layout="padded", b_layout="transposed"),
         case("deep", **tiles(1, 1, 4)),
-        case("deep", M=33, N=40, K=271),
+        case("ragged, deep", M=33, N=40, K=271),
         case("deep", M=16, N=16, K=1024),
         case("whole", M=40, N=24, K=512, kind="whole"),
         case("deep", M=16, N=32, K=16 * 256 + 256, kind="swamped"),
         case("precision", **tiles(1, 1, 1), dtype=BF16),
+        case("precision", M=20, N=20, K=40, dtype=BF16, kind="large"),
         case("precision", M=70, N=50, K=300, dtype=BF16),
+        case("many", M=1664, N=1408, K=40),
+        case("many", **tiles(17, 2, 1)),
         case("edge", M=0, N=32, K=32),
         case("edge", M=32, N=0, K=32),
         case("edge", M=20, N=30, K=0),
@@ -121,6 +128,7 @@ def test_offsets(kernel):
 def test_mask(kernel):
     """Tiles at the edges of M, N and K stay inside."""
     checks.mask(kernel)
+    checks.beyond(kernel, "deep", "ragged, deep", "mask")
 
 
 @check("values", points=5)

@@ -8,7 +8,7 @@ anyone builds on them.
 from __future__ import annotations
 
 MOST_TEXT = 4000  # characters of any one text
-ERRORS = ("import", "launcher", "kernel", "result", "hang", "tampering", "card", "no-card")
+ERRORS = ("import", "launcher", "kernel", "result", "grader", "hang", "tampering", "card", "no-card")
 
 NUMBER = (int, float)
 LINE = (int, None)

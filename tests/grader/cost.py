@@ -7,6 +7,7 @@ there). Nothing is run for it. It is an estimate, it says so, and it earns no po
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from . import checks
@@ -16,17 +17,22 @@ from .speed import MATRIX, CardDraw
 
 if TYPE_CHECKING:
     from .evidence import Evidence, Run
+    from .scorecard import Check
 
+NUMBERS = ("values", "reduction", "accumulate")  # concepts without which numbers are wrong
 SHOWN = ("RTX 4090", "A100", "H100", "H200", "MI300X")
 
 
-def section(evidence: Evidence | None) -> list[tuple[str, str]]:
+def section(evidence: Evidence | None, verdicts: Sequence[Check] = ()) -> list[tuple[str, str]]:
     """The section's paragraphs as (label, text); none where nothing can be said.
 
-    Never raises: what goes wrong here must not touch a verdict.
+    A kernel that does not work out the right numbers yet has other worries: it gets none. Never
+    raises: what goes wrong here must not touch a verdict.
     """
     try:
-        return [] if evidence is None else paragraphs(evidence)
+        if evidence is None or any(v.status == "failed" and v.concept in NUMBERS for v in verdicts):
+            return []
+        return paragraphs(evidence)
     except Exception:
         return []
 

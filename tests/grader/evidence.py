@@ -22,7 +22,7 @@ from .judge import CARD_SECONDS, Answer, Child, Nursery
 from .kata import Case, Draw, Kata
 from .speed import ROUNDS, SECONDS, Speed, Times, card_lock, judge, refusal
 
-MOST_CONFIGS = 8  # configs of an autotuner that are run by themselves in the trace lane
+MOST_CONFIGS = 32  # configs of an autotuner that are run by themselves in the trace lane
 EACH_CONFIG = ("full", "ragged")  # groups that are run with every config
 BLOCK_CEILING = 1 << 17  # lanes; cases are not sized by a block beyond this
 MOST_DEATHS = 3  # cases of a lane that may cost the card's context before the rest is not tried
@@ -103,7 +103,7 @@ class Run:
         facts = self.facts["result"]
         wanted = self.kata.expected(self.arguments)
         name = self.kata.launcher
-        if len(facts) != len(wanted):
+        if len(facts) != len(wanted) or (len(wanted) == 1 and "container" in facts[0]):
             many = "one tensor" if len(wanted) == 1 else f"{len(wanted)} tensors"
             if not facts:
                 raise Wrong(f"{name} returns nothing; it must return {many}", "robust")
@@ -162,10 +162,20 @@ class Run:
                     else f"the kernel reads {what}, which is neither an input nor new memory"
                 )
                 raise Wrong(f"{how}: the work must be done by the kernel itself.", "values")
+        if self.nothing_to_do:
+            return
         if self.lane in ("trace", "gpu") and not self.facts["launches"] and self.elements:
             raise Wrong(f"{self.kata.launcher} launches no kernel ({self.label})", "robust")
         if self.lane == "trace" and self.elements:
             self._returns_what_was_written()
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """An empty sum: the result is all zeros, and the launcher allocated it so."""
+        facts = self.facts["result"]
+        filled = all(fact.get("kind") == "filled" for fact in facts)
+        launched = bool(self.facts["launches"])
+        return filled and not launched and all(not bool(w.any()) for w in self.want)
 
     def _returns_what_was_written(self) -> None:
         others = [b for b in self.facts["buffers"] if b["kind"] != "input" and b["written"]]
@@ -196,6 +206,8 @@ class Run:
                 "else about it can be judged",
                 "robust",
             )
+        if where == "grader":
+            raise RuntimeError(f"the worker fails ({self.label}): {text}")
         if where == "result":
             raise Wrong(f"what {name} returns cannot be read: {text} ({self.label})", "robust")
         if error.get("loading"):
@@ -226,6 +238,14 @@ class Run:
             text += ". Allocate where the inputs are: device=x.device, or torch.empty_like(x)"
         if "[CUDA]: invalid argument" in text:
             text += ". A grid's second and third axis hold 65,535 programs at most"
+        if "grid_idx" in text:
+            raise Wrong(
+                "a kernel is called like a function. It is launched with its grid in square "
+                "brackets: kernel[grid](...)",
+                "grid",
+            )
+        if kind == "AssertionError" and where == "kernel":
+            raise Wrong(f"the kernel stops itself: {error['message']} ({self.label})", "robust", line)
         beyond = kind == "NotImplementedError" and "compile" not in self.evidence.lanes_on
         if (
             where == "kernel"
@@ -431,7 +451,7 @@ class Run:
 
     def wrong_values(self, wrong: oracle.Mismatch, part: int, cause: str) -> None:
         first = "; ".join(
-            f"at {place(index)} got {number(got)}, want {number(want)}"
+            f"at {place(index)} {got_and_want(got, want)}"
             for index, got, want in wrong.first(2)
         )
         text = (
@@ -520,6 +540,13 @@ class Run:
                 raise Wrong(
                     "a second call returns the memory of the first: both results change together. "
                     "Allocate a new tensor in every call",
+                    "robust",
+                )
+            kept = self.lane == "trace" and fact["device"] == "cpu" and fact["storage"] is None
+            if kept and self.elements:
+                raise Wrong(
+                    "the result lies in memory that was not allocated in this call. Allocate a new "
+                    "tensor in every call, with torch.empty_like(x) for instance",
                     "robust",
                 )
             if fact.get("kind") == "input":
@@ -861,6 +888,13 @@ def place(index: tuple[int, ...]) -> str:
 
 def number(value) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+
+
+def got_and_want(got, want) -> str:
+    """Both numbers, with as many digits as it takes to see that they differ."""
+    if number(got) == number(want) and not isinstance(got, int):
+        return f"got {got:.9g}, want {want:.9g}"
+    return f"got {number(got)}, want {number(want)}"
 
 
 def plural(count: int, noun: str) -> str:

@@ -167,6 +167,7 @@ def install(recorder, file: str) -> None:
     _interpret_library()
     _patch_language_once()
     _mend_bf16()
+    _mend_scalars()
     _mend_dot()
     _mend_libdevice()
     _record_launches(recorder)
@@ -265,6 +266,33 @@ def _mend_bf16() -> None:
     BUILDER.create_bitcast = bitcast
     BUILDER.create_fabs = fabs
     BUILDER.get_bf16 = bf16_constant
+
+
+def _mend_scalars() -> None:
+    """Scalars as compiled code has them: a float argument is an fp32 scalar, not a Python number.
+
+    A comparison of scalars stays bool when it is broadcast, and a promise (tl.assume) that does not
+    hold is the kernel's fault, whatever the compiler makes of it.
+    """
+    original_convert, original_splat = interp._implicit_cvt, BUILDER.create_splat
+
+    def convert(arg):
+        if isinstance(arg, float):
+            return tl.tensor(TensorHandle(np.array([arg], np.float32), tl.float32), tl.float32)
+        return original_convert(arg)
+
+    def splat(self, ret_ty, arg):
+        if arg.data.dtype == np.bool_:
+            return TensorHandle(np.full(ret_ty.shape, arg.data.reshape(-1)[0]), arg.dtype.scalar)
+        return original_splat(self, ret_ty, arg)
+
+    def assume(self, condition):
+        if not np.all(condition.data):
+            raise AssertionError("tl.assume promises what is not so")
+
+    interp._implicit_cvt = convert
+    BUILDER.create_splat = splat
+    BUILDER.create_assume = assume
 
 
 def _mend_dot() -> None:

@@ -115,10 +115,12 @@ class Draw:
 def lay_out(values: torch.Tensor, layout: str) -> torch.Tensor:
     """The same values in another memory layout; the gaps between them hold NaN (or junk).
 
-    contiguous | transposed (last two dimensions swapped in memory) | padded (rows apart) |
+    one row (every row is the first, stride 0) | contiguous | transposed (last two dimensions swapped in memory) | padded (rows apart) |
     spread (every second element of a padded row) | shifted (contiguous, one element in)
     """
     shape = list(values.shape)
+    if layout == "one row" and values.numel():
+        return values[:1].contiguous().expand(shape)
     if layout == "contiguous" or values.numel() == 0:
         return values.contiguous()
     strides, step = [0] * len(shape), 1

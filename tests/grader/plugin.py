@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -153,6 +154,17 @@ def find_file(root: Path, kata: str) -> Path:
     return file
 
 
+def check_scorecard(path: Path, katas: int) -> None:
+    """Whether a scorecard can be written there; bad input ends the run."""
+    if katas > 1 and not path.is_dir():
+        stop("--scorecard FILE holds one kata; for several give a folder")
+    folder = path if path.is_dir() else path.parent
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        stop(f"cannot write the scorecard {path}: {error.strerror or error}")
+
+
 def lanes_named(wanted: str | None) -> set[str]:
     """The lanes of --lanes; bad input ends the run."""
     chosen = set(LANES) if wanted is None else {x.strip() for x in wanted.split(",") if x.strip()}
@@ -230,6 +242,8 @@ def pytest_configure(config):
         lanes_named(config.getoption("lanes"))
         for kata in katas:
             find_file(root_of(config), kata)
+        if config.getoption("scorecard"):
+            check_scorecard(Path(config.getoption("scorecard")), len(set(katas)))
         config.option.verbose = -1
         config.option.no_header = True
         config.option.tbstyle = "no"
@@ -309,6 +323,6 @@ def pytest_terminal_summary(terminalreporter, config):
 
     for kata, card in judge.cards.items():
         lesson = PROJECT / "exercises" / kata / "README.md"
-        cost = section(judge.evidence.get(kata))
+        cost = section(judge.evidence.get(kata), card.checks)
         terminalreporter.write_line(render(card, judge.files[kata], lesson, cost=cost))
     terminalreporter.write_line("")

@@ -171,6 +171,10 @@ def _limit(lane: str) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 28, 1 << 28))
 
 
+class Unreadable(Exception):
+    """The launcher returned something that breaks when it is looked at."""
+
+
 class Overtime(BaseException):
     """Raised in the file under test when its processor time is up: so its line is known."""
 
@@ -215,8 +219,10 @@ def serve(sock: socket.socket, request: dict) -> None:
         try:
             with time_limit(message["seconds"]):
                 facts, out = lane.run(message, blobs)
+        except Unreadable as error:
+            facts, out = {"error": lane.describe(error.__cause__) | {"where": "result"}}, []
         except (Exception, Overtime) as error:
-            facts, out = {"error": {"where": "result"} | lane.describe(error)}, []
+            facts, out = {"error": {"where": "grader"} | lane.describe(error)}, []
         changed = guard.changed()
         if changed:
             facts, out = {"error": {"where": "tampering", "names": changed}}, []
@@ -549,6 +555,13 @@ def refill(tensors: list, places: list[int], blobs: list, memory) -> None:
 
 def describe_result(result, memory, torch) -> tuple[list[bytes], list[dict]]:
     """What the launcher returned: blobs, and for each result what it is and which blobs hold it."""
+    try:
+        return _described(result, memory, torch)
+    except Exception as error:
+        raise Unreadable from error
+
+
+def _described(result, memory, torch) -> tuple[list[bytes], list[dict]]:
     blobs: list[bytes] = []
     facts = []
     device = memory.device if memory is not None else "cpu"
@@ -644,6 +657,7 @@ class TunerHook:
                 "configs": [
                     {"kwargs": {k: repr(v) for k, v in c.kwargs.items()}}
                     | {"num_warps": c.num_warps, "num_stages": c.num_stages}
+                    | {"num_ctas": c.num_ctas, "maxnreg": c.maxnreg, "hook": bool(c.pre_hook)}
                     for c in tuner.configs
                 ],
                 "key_values": self.key_values(tuner, args, kwargs),

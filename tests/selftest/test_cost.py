@@ -9,7 +9,7 @@ from grader.chips import CARDS
 from grader.evidence import Evidence
 from grader.kata import Cost
 from grader.report import render
-from grader.scorecard import PROJECT, Scorecard
+from grader.scorecard import PROJECT, Check, Scorecard
 
 CARD = {card.name.split()[0]: card for card in CARDS if card.name != "RTX 4090"}
 CARD["RTX 4090"] = next(card for card in CARDS if card.name == "RTX 4090")
@@ -196,6 +196,15 @@ def test_a_right_kernel_gets_the_section(pages):
 
 def test_a_kernel_with_wrong_values_gets_none(pages):
     assert pages["exercises"] == []
+
+
+def test_a_sum_that_is_not_whole_yet_gets_none(pages, monkeypatch):
+    monkeypatch.setattr(cost, "paragraphs", lambda evidence: pages["solutions"])
+    evidence, verdict = SimpleNamespace(), Check("deep", "accumulate", "trace", 15)
+    verdict.decide("failed")
+    assert cost.section(evidence, [verdict]) == []
+    verdict.decide("passed")
+    assert cost.section(evidence, [verdict]) == pages["solutions"]
 
 
 def test_nothing_that_goes_wrong_gets_out():
