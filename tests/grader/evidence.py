@@ -571,9 +571,21 @@ class Run:
 
 
 class Evidence:
-    """What the judge collected about one file. Lanes run beside each other in the background."""
+    """What the judge collected about one file. Lanes run beside each other in the background.
 
-    def __init__(self, kata: Kata, file: Path, nursery: Nursery, lanes: dict[str, bool], seed: str):
+    `groups`: trace only the cases of these groups; checks that need others are not judged.
+    """
+
+    def __init__(
+        self,
+        kata: Kata,
+        file: Path,
+        nursery: Nursery,
+        lanes: dict[str, bool],
+        seed: str,
+        groups: set[str] | None = None,
+    ):
+        self.groups = groups
         self.kata, self.file, self.nursery, self.lanes, self.seed = kata, file, nursery, lanes, seed
         self.configs, self.base = 1, 0
         self.note = ""  # what a check that passed has to say
@@ -650,6 +662,8 @@ class Evidence:
             config, block = shown.config, self._block(shown)
             for case in self.kata.cases:
                 if case.group in ("probe", "compile"):
+                    continue
+                if self.groups is not None and case.group not in self.groups:
                     continue
                 if config != self.base and case.group not in EACH_CONFIG:
                     continue
@@ -809,6 +823,8 @@ class Evidence:
         """
         if "trace" not in self._futures:
             raise NotJudged("the trace lane is off")
+        if self.groups is not None and not self.groups & {*groups}:
+            raise NotJudged("these cases were left out")
         runs = [r for r in self._futures["trace"].result() if r.case.group in groups]
         return [r for r in runs if every_config or r.config in (self.base, None)]
 

@@ -68,12 +68,19 @@ def settle(
         verdict.decide("error", text)
 
 
-def grade(kata: str, file: Path, nursery: Nursery, lanes: dict[str, bool], seed: str) -> Scorecard:
-    """Run every check of a kata's suite on one file."""
+def grade(
+    kata: str,
+    file: Path,
+    nursery: Nursery,
+    lanes: dict[str, bool],
+    seed: str,
+    groups: set[str] | None = None,
+) -> Scorecard:
+    """Run every check of a kata's suite on one file; `groups` as for Evidence."""
     module = suite(kata)
     functions = [f for f in vars(module).values() if hasattr(f, "graded")]
     card = Scorecard(kata, str(file), lanes, environment(None), [open_check(f) for f in functions])
-    evidence = Evidence(module.KATA, file.resolve(), nursery, lanes, seed)
+    evidence = Evidence(module.KATA, file.resolve(), nursery, lanes, seed, groups)
     try:
         for verdict, function in zip(card.checks, functions, strict=True):
             error: BaseException | None = None
