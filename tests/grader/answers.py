@@ -8,7 +8,17 @@ anyone builds on them.
 from __future__ import annotations
 
 MOST_TEXT = 4000  # characters of any one text
-ERRORS = ("import", "launcher", "kernel", "result", "grader", "hang", "tampering", "card", "no-card")
+ERRORS = (
+    "import",
+    "launcher",
+    "kernel",
+    "result",
+    "grader",
+    "hang",
+    "tampering",
+    "card",
+    "no-card",
+)
 
 NUMBER = (int, float)
 LINE = (int, None)
@@ -117,8 +127,9 @@ def error_of(facts: dict) -> dict | None:
         out["found"] = str(error["found"])[:80] if "found" in error else None
     if out["where"] == "tampering":
         out["names"] = names(error.get("names"))
-    if error.get("fatal"):
-        out["fatal"] = True
+    for flag in ("fatal", "language"):
+        if error.get(flag):
+            out[flag] = True
     return out
 
 

@@ -58,7 +58,11 @@ def grid(kernel: Evidence) -> None:
                 "the kernel uses them?",
                 "grid",
             )
-    runs = [r for r in kernel.trace("full", every_config=True) if r.facts.get("launches")]
+    runs = [
+        r
+        for r in kernel.trace("full", every_config=True)
+        if "result" in r.facts and r.facts["launches"]
+    ]
     for config in sorted({run.config for run in runs}):
         sized = sorted((r for r in runs if r.config == config), key=lambda r: r.programs_needed)
         small, large = sized[0], sized[-1]

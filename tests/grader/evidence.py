@@ -245,11 +245,14 @@ class Run:
                 "grid",
             )
         if kind == "AssertionError" and where == "kernel":
-            raise Wrong(f"the kernel stops itself: {error['message']} ({self.label})", "robust", line)
+            raise Wrong(
+                f"the kernel stops itself: {error['message']} ({self.label})", "robust", line
+            )
         beyond = kind == "NotImplementedError" and "compile" not in self.evidence.lanes_on
         if (
             where == "kernel"
             and self.lane == "trace"
+            and not error.get("language")
             and (beyond or self.evidence.compiler_accepts())
         ):
             raise NotJudged(
@@ -451,8 +454,7 @@ class Run:
 
     def wrong_values(self, wrong: oracle.Mismatch, part: int, cause: str) -> None:
         first = "; ".join(
-            f"at {place(index)} {got_and_want(got, want)}"
-            for index, got, want in wrong.first(2)
+            f"at {place(index)} {got_and_want(got, want)}" for index, got, want in wrong.first(2)
         )
         text = (
             f"{wrong.count:,} of {wrong.wrong.numel():,} elements are wrong ({self.label}): {first}"

@@ -140,7 +140,9 @@ def next_step(card: Scorecard, checks: list, file: Path, lesson: Path | None) ->
         if len(checks) < len(card.checks):
             return "All that was asked for is right."
         if any(c.status == "not-judged" and c.lane == "trace" for c in card.checks):
-            return "Next: what could be judged is right, but much of this kernel needs a GPU to judge."
+            return (
+                "Next: what could be judged is right, but much of this kernel needs a GPU to judge."
+            )
         return "All that can be judged here is right. Compare with the reference in solutions/."
     first = next((c for c in failed if not c.waits), failed[0])
     open_todos = todos(file)

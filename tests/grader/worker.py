@@ -338,7 +338,12 @@ class Lane:
             "message": "\n".join(text[:400] for text in message[-6:])[-800:],
             "line": line,
         }
-        return described | {"where": "kernel"} if kernel else described
+        if not kernel:
+            return described
+        frames = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(root.__traceback__)]
+        # What Triton's language itself refuses, the compiler refuses too: no limit of the interpreter.
+        language = bool(frames) and "/triton/language/" in frames[-1]
+        return described | {"where": "kernel", "language": language}
 
 
 class TraceLane(Lane):

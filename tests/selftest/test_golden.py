@@ -53,7 +53,7 @@ def file_of(name: str, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cards(request, nursery, short_kata, tmp_path_factory):
+def cards(request, nursery, short_katas, tmp_path_factory):
     """The scorecards of all submissions that are asked for, two at a time: none disturbs another."""
     wanted = [
         item.callspec.params["name"]

@@ -25,7 +25,7 @@ def golden(name: str) -> Path:
 
 
 @pytest.fixture
-def judged(nursery, short_kata, hasty):
+def judged(nursery, short_katas, hasty):
     """judged(file): its scorecard, of the trace lane."""
     return lambda file: grade(KATA, file, nursery, TRACE, "judge")
 
@@ -91,7 +91,14 @@ def test_a_damaged_heap_harms_only_itself(written, judged):
 
 
 def test_a_file_that_kills_the_nursery_does_not_take_others_with_it(judged):
-    names = ["right", "kills_its_parent", "right", "view_of_new_memory", "stops_its_parent", "right"]
+    names = [
+        "right",
+        "kills_its_parent",
+        "right",
+        "view_of_new_memory",
+        "stops_its_parent",
+        "right",
+    ]
     with ThreadPoolExecutor(3) as pool:
         cards = list(pool.map(judged, map(golden, names)))
     for name, card in zip(names, cards, strict=True):

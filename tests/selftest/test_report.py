@@ -34,7 +34,9 @@ def card(file, *verdicts):
     checks = []
     for concept, points, status, *rest in verdicts:
         message, line = (*rest, "", None)[:2]
-        check = Check(f"{concept}{len(checks)}", concept, "trace", points, title=f"About {concept}.")
+        check = Check(
+            f"{concept}{len(checks)}", concept, "trace", points, title=f"About {concept}."
+        )
         check.decide(status, message, concept if status == "failed" else None, line)
         checks.append(check)
     return Scorecard("01_vector_add", str(file), {"trace": True}, {}, checks)
@@ -71,7 +73,9 @@ def test_no_line_is_wider_than_the_terminal(file, monkeypatch, columns, width):
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.chdir(file.parent.parent)
     one = card(file, *MIXED)
-    one.checks[0].title = "On a real card, between guard bands: every case is right and stays inside."
+    one.checks[
+        0
+    ].title = "On a real card, between guard bands: every case is right and stays inside."
     page = render(one, file, None, output="x" * 500 + "\ny")
     assert max(map(len, page.splitlines())) <= width
 
@@ -98,7 +102,9 @@ def test_a_message_that_comes_again_is_not_repeated(file):
 
 
 def test_checks_that_were_not_asked_for_are_not_shown(file):
-    page = render(card(file, ("grid", 20, "not-judged", LEFT_OUT), ("mask", 20, "passed")), file, None)
+    page = render(
+        card(file, ("grid", 20, "not-judged", LEFT_OUT), ("mask", 20, "passed")), file, None
+    )
     assert "About grid" not in page
     assert "20 of 40 points (20 left out)" in page
     assert "All that was asked for is right." in page

@@ -1,0 +1,136 @@
+"""A half-finished kernel earns what it deserves.
+
+Each stub is solved region by region, by the rule that CONTRIBUTING.md gives: a region is a TODO
+comment with the lines up to the next empty one, and solving replaces it by what stands there in
+the solution.
+"""
+
+from __future__ import annotations
+
+import difflib
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+from grader.grading import grade, katas
+from grader.report import ORDER, TODO
+from grader.scorecard import Scorecard
+from grader.selfcheck import todo_regions
+
+PROJECT = Path(__file__).resolve().parents[2]
+TRACE = {"trace": True, "compile": False, "gpu": False}
+
+
+class Pair:
+    """A stub and its solution, and everything in between."""
+
+    def __init__(self, kata: str):
+        self.kata = kata
+        self.stub, self.solution = (
+            (PROJECT / folder / kata / "kernel.py").read_text().splitlines()
+            for folder in ("exercises", "solutions")
+        )
+        self.regions = todo_regions(self.stub)
+        self.tags = [TODO.search(self.stub[start])[1] for start, _ in self.regions]
+        self.concepts = sorted(set(self.tags), key=ORDER.index)
+
+    @property
+    def orders(self) -> dict[str, list[int]]:
+        """Ways to go about it: the regions, by number."""
+        stub = list(range(len(self.regions)))
+        by_concept = sorted(stub, key=lambda n: ORDER.index(self.tags[n]))
+        return {"as they stand in the stub": stub, "grid, offsets, mask, ...": by_concept}
+
+    @cached_property
+    def answers(self) -> list[list[str]]:
+        """What stands in the solution in place of each region."""
+        there = {}
+        matcher = difflib.SequenceMatcher(None, self.stub, self.solution, autojunk=False)
+        for here, other, size in matcher.get_matching_blocks():
+            there |= {here + i: other + i for i in range(size)}
+        there[len(self.stub)] = len(self.solution)
+        return [self.solution[there[a - 1] + 1 : there[b]] for a, b in self.regions]
+
+    def solved(self, regions: set[int]) -> str:
+        """The stub with these regions solved."""
+        lines, at = [], 0
+        for number, (start, end) in enumerate(self.regions):
+            lines += self.stub[at:start]
+            lines += self.answers[number] if number in regions else self.stub[start:end]
+            at = end
+        return "\n".join([*lines, *self.stub[at:]]) + "\n"
+
+
+@pytest.fixture(scope="module", params=katas())
+def pair(request):
+    return Pair(request.param)
+
+
+@pytest.fixture(scope="module")
+def card(pair, nursery, short_katas, tmp_path_factory):
+    """card(regions): the scorecard of the stub with these regions solved."""
+    folder = tmp_path_factory.mktemp(pair.kata)
+
+    def judged(regions):
+        file = folder / ("_".join(map(str, sorted(regions))) + ".py")
+        file.write_text(pair.solved(regions))
+        return grade(pair.kata, file, nursery, TRACE, "credit")
+
+    wanted = {frozenset(n for n, tag in enumerate(pair.tags) if tag != c) for c in pair.concepts}
+    for order in pair.orders.values():
+        wanted |= {frozenset(order[:n]) for n in range(len(order) + 1)}
+    with ThreadPoolExecutor(2) as pool:
+        cards = dict(zip(wanted, pool.map(judged, wanted), strict=True))
+    return lambda regions: cards[frozenset(regions)]
+
+
+def earned(card: Scorecard) -> set[str]:
+    """The concepts with points."""
+    return {check.concept for check in card.checks if check.points}
+
+
+def lost(card: Scorecard) -> set[str]:
+    """The concepts with a check that fails."""
+    return {check.concept for check in card.checks if check.status == "failed"}
+
+
+def told(card: Scorecard) -> str:
+    return "\n".join(f"{c.id}: {c.message}" for c in card.checks if c.status == "failed")
+
+
+def test_solving_everything_gives_the_solution(pair):
+    everything = pair.solved(set(range(len(pair.regions)))).splitlines()
+    start = next(n for n, line in enumerate(everything) if line.startswith("import"))
+    assert everything[start:] == pair.solution[-len(everything[start:]) :]
+    assert pair.solved(set()).splitlines() == pair.stub
+
+
+def test_one_concept_open_costs_that_concept_alone(pair, card):
+    """All other concepts that the stub has a TODO for keep points, and grid to values keep all."""
+    for concept in pair.concepts:
+        one = card({n for n, tag in enumerate(pair.tags) if tag != concept})
+        assert concept in lost(one), f"{concept} is open and costs nothing"
+        others = set(pair.concepts) - {concept}
+        assert others <= earned(one), f"{concept} is open: {told(one)}"
+        plain = others & {"grid", "offsets", "mask", "values"}
+        assert not plain & lost(one), f"{concept} is open: {told(one)}"
+
+
+@pytest.mark.parametrize("order", ["as they stand in the stub", "grid, offsets, mask, ..."])
+def test_every_solved_concept_raises_the_score(pair, card, order):
+    done: set[int] = set()
+    before = card(done)
+    for number in pair.orders[order]:
+        done.add(number)
+        after = card(done)
+        concept = pair.tags[number]
+        complete = all(n in done for n, tag in enumerate(pair.tags) if tag == concept)
+        step = f"{concept}: {before.score} to {after.score}\n{told(after)}"
+        assert after.score > before.score if complete else after.score >= before.score, step
+        before = after
+    assert before.success
+
+
+def test_a_stub_earns_nothing_for_what_it_leaves_open(pair, card):
+    assert not set(pair.concepts) & earned(card(set()))
