@@ -194,14 +194,13 @@ def contract(kernel: Evidence) -> None:
         if run.nothing_to_do:
             return
         flags = run.coverage()
-        if run.elements and bool(((flags & 1) == 0).any()):
-            # The ordinary sizes say whose fault this is; alone here, it is the edge.
-            if run.blame() is None or ordinary_sizes_written(kernel):
-                raise Wrong(
-                    f"{int(((flags & 1) == 0).sum()):,} of {run.elements:,} elements are never "
-                    f"written ({run.label})",
-                    "robust",
-                )
+        missing = int(((flags & 1) == 0).sum()) if run.elements else 0
+        # The ordinary sizes say whose fault this is; alone here, it is the edge.
+        if missing and (run.blame() is None or ordinary_sizes_written(kernel)):
+            raise Wrong(
+                f"{missing:,} of {run.elements:,} elements are never written ({run.label})",
+                "robust",
+            )
         run.right(written_only=True, cause="robust")
 
     each(runs, ask)

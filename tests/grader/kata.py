@@ -115,7 +115,8 @@ class Draw:
 def lay_out(values: torch.Tensor, layout: str) -> torch.Tensor:
     """The same values in another memory layout; the gaps between them hold NaN (or junk).
 
-    one row (every row is the first, stride 0) | contiguous | transposed (last two dimensions swapped in memory) | padded (rows apart) |
+    contiguous | one row (every row is the first, stride 0)
+    transposed (last two dimensions swapped in memory) | padded (rows apart) |
     spread (every second element of a padded row) | shifted (contiguous, one element in)
     """
     shape = list(values.shape)

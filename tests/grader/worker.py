@@ -220,7 +220,10 @@ def serve(sock: socket.socket, request: dict) -> None:
             with time_limit(message["seconds"]):
                 facts, out = lane.run(message, blobs)
         except Unreadable as error:
-            facts, out = {"error": lane.describe(error.__cause__) | {"where": "result"}}, []
+            facts, out = (
+                {"error": lane.describe(error.__cause__ or error) | {"where": "result"}},
+                [],
+            )
         except (Exception, Overtime) as error:
             facts, out = {"error": {"where": "grader"} | lane.describe(error)}, []
         changed = guard.changed()
