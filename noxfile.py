@@ -526,7 +526,7 @@ _all_tests = False
 
 @nox.session(venv_backend="none")
 def tests(session: nox.Session) -> None:
-    """Run all that belongs to the project's tests: solutions, selftest, lint (selfcheck takes longer: by itself)."""
+    """Run all that belongs to the project's tests: solutions, selftest and lint (selfcheck: by itself)."""
     global _all_tests
     _all_tests = True
     shared_python()
