@@ -52,9 +52,15 @@ def short_katas():
                 left[case.group] -= 1
                 cases.append(case)
         suite.KATA = dataclasses.replace(whole[kata], cases=tuple(cases), targets=("sm_80",))
-    yield
+    yield {kata: suite.KATA for kata, suite in suites.items()}
     for kata, suite in suites.items():
         suite.KATA = whole[kata]
+
+
+@pytest.fixture(scope="session")
+def short_kata(short_katas):
+    """Kata 1 in short."""
+    return short_katas["01_vector_add"]
 
 
 class Traced:
