@@ -591,6 +591,7 @@ class Evidence:
         self.kata, self.file, self.nursery, self.lanes, self.seed = kata, file, nursery, lanes, seed
         self.configs, self.base = 1, 0
         self.note = ""  # what a check that passed has to say
+        self.printed = ""  # the first thing that the file printed in the trace lane
         self._blocks: Future = Future()  # block of each config, as the trace lane's probe saw it
         self._pool = ThreadPoolExecutor(3, thread_name_prefix="lane")
         self._futures: dict[str, Future] = {}
@@ -640,6 +641,7 @@ class Evidence:
             return self._trace(child)
         finally:
             child.stop()
+            self.printed = child.printed
             if not self._blocks.done():
                 self._blocks.set_result([self.kata.usual_block])
 

@@ -31,7 +31,7 @@ from .answers import error_of, plain, sound
 
 TESTS = Path(__file__).resolve().parent.parent
 # Time for one case; a right kernel needs well under a second. The environment can change it.
-CASE_SECONDS = float(os.environ.get("KATAS_CASE_SECONDS") or 20)
+CASE_SECONDS = max(float(os.environ.get("KATAS_CASE_SECONDS") or 20), 0.1)
 HASTE = 0.15  # the share of it that is left once the file has shown that it hangs
 HARD = 1.5  # times that much processor time, and a child that has not stopped itself is stopped
 LOAD_CASES = 3  # loading the file may take as long as so many cases
@@ -197,6 +197,7 @@ class Child:
         self.file = request["file"], os.stat(request["file"]).st_mtime_ns
         self.crash: dict = {}
         self.hang: dict = {"where": "hang", "type": "Hang", "message": "", "line": None}
+        self.printed = ""  # the first thing that the file printed, if anything
         self.load_error: dict | None = None
         self.parameters: list[str] | None = None
 
@@ -375,6 +376,7 @@ class Child:
             self.line.close()
         ended = self.nursery.end(self.pid, self.births)
         self.output.close()
+        self.printed = self.printed or self.output.text()
         self.pid = None
         return ended
 

@@ -284,7 +284,7 @@ def pytest_pyfunc_call(pyfuncitem):
     if isinstance(evidence, Evidence):
         evidence.note = ""
     outcome = yield
-    if verdict is None:
+    if verdict is None or (outcome.excinfo and outcome.excinfo[0] is KeyboardInterrupt):
         return
     note = evidence.note if isinstance(evidence, Evidence) else ""
     settle(verdict, outcome.excinfo[1] if outcome.excinfo else None, judge.lanes, note)
@@ -315,14 +315,18 @@ def pytest_sessionfinish(session, exitstatus):
         session.exitstatus = 0 if good and exitstatus == 0 else 1
 
 
-def pytest_terminal_summary(terminalreporter, config):
+def pytest_terminal_summary(terminalreporter, exitstatus, config):
     judge = config.katas
     if judge is None or not judge.cards:
+        return
+    if exitstatus == pytest.ExitCode.INTERRUPTED:
+        terminalreporter.write_line("Interrupted before the verdict.")
         return
     from .cost import section
 
     for kata, card in judge.cards.items():
         lesson = PROJECT / "exercises" / kata / "README.md"
         cost = section(judge.evidence.get(kata), card.checks)
-        terminalreporter.write_line(render(card, judge.files[kata], lesson, cost=cost))
+        printed = judge.evidence[kata].printed if kata in judge.evidence else ""
+        terminalreporter.write_line(render(card, judge.files[kata], lesson, printed, cost))
     terminalreporter.write_line("")

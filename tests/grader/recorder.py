@@ -209,7 +209,7 @@ class Recorder:
         if others.any():
             buffer.twice[at[others]] = True
             if values is not None and itemsize == buffer.itemsize:
-                unsigned = np.dtype(f"u{itemsize}")
+                unsigned: np.dtype = np.dtype(f"u{itemsize}")
                 old = buffer.raw.view(unsigned)[at[others]]
                 new = np.ascontiguousarray(values[others]).view(unsigned)
                 buffer.conflicts += int(np.count_nonzero(old != new))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import inspect
 import io
 import json
@@ -25,6 +26,7 @@ import time
 import tokenize
 import traceback
 import types
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,6 +52,8 @@ def nursery(fd: int, scratch: str) -> None:
 
     from . import compiling, gpu, interpreter, recorder, speed, watch  # noqa: F401
 
+    gc.collect()
+    gc.freeze()  # what is here stays: a child that collects garbage need not touch it
     torch.set_num_threads(1)
     _prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: orphans of a child come back here to be ended
     control = socket.socket(fileno=fd)
@@ -152,12 +156,11 @@ def _child(line: int, output: int, request: dict) -> None:
         _limit(request["spawn"])
         sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
         sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+        warnings.simplefilter("ignore")  # a library's worries are no output of the file under test
         serve(socket.socket(fileno=line), request)
         code = 0
     except BaseException:
         code = BROKEN_OFF
-        with contextlib.suppress(BaseException):
-            traceback.print_exc()
     finally:
         os._exit(code)
 

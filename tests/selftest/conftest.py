@@ -29,10 +29,14 @@ def nursery():
     nursery.close()
 
 
-@pytest.fixture
-def hasty(monkeypatch):
+@pytest.fixture(scope="module")
+def hasty():
     """A case may take 0.6 seconds: enough for a right kernel, and soon over for an endless loop."""
-    monkeypatch.setattr(judge, "CASE_SECONDS", 0.6)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(judge, "CASE_SECONDS", 0.6)
+        patch.setattr(judge, "MOST_HANGS", 1)
+        patch.setattr(judge, "MOST_CRASHES", 2)
+        yield
 
 
 MOST = {"full": 2, "ragged": 3, "edge": 5, "tuned": 2, "deep": 2, "lifted": 2}  # others: 1

@@ -92,20 +92,14 @@ def odd_root(tmp_path_factory):
     return root
 
 
-@pytest.mark.parametrize(
-    ("cwd", "how"),
-    [(PROJECT, ["--root", "{root}"]), ("root", ["--root=."])],
-)
-def test_a_right_kernel_among_planted_files(odd_root, tmp_path, cwd, how):
-    cwd = odd_root if cwd == "root" else cwd
-    card = tmp_path / "Zeugnis für alle.json"
-    how = [word.format(root=odd_root) for word in how]
-    done = pytest_on(SUITE, *how, "--lanes=trace", f"--scorecard={card}", cwd=cwd)
+def test_a_right_kernel_among_planted_files(odd_root, tmp_path):
+    """`--root DIR` with a space looks like a test path to pytest, and the place is full of traps."""
+    cwd, card = odd_root, tmp_path / "Zeugnis für alle.json"
+    done = pytest_on(SUITE, "--root", ".", "--lanes=trace", f"--scorecard={card}", cwd=cwd)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
     assert not (odd_root / "IMPORTED").exists()
-    shown = f"{KATA}/kernel.py" if cwd == odd_root else f"{odd_root}/{KATA}/kernel.py"
-    assert done.stdout.startswith(f"{shown} | lanes: trace | no GPU\n")
+    assert done.stdout.startswith(f"{KATA}/kernel.py | lanes: trace | no GPU\n")
     seen = json.loads(card.read_text())
     assert list(seen) == [
         *("schema", "kata", "file", "lanes", "environment", "checks", "score", "max_score"),
@@ -175,11 +169,12 @@ def test_a_judge_that_is_killed_leaves_a_scorecard_of_errors_and_no_process(tmp_
         stderr=subprocess.DEVNULL,
     ) as judge:
         until = time.monotonic() + 120
-        while not (card.exists() and list(scratch.glob("katas-*/*"))):  # the child's folder
+        family = []
+        while not card.exists() or len(family) < 2:  # the nursery and its child
             assert time.monotonic() < until
             time.sleep(0.05)
-        family = descendants(judge.pid)
-        assert len(family) == 2  # the nursery and its child
+            family = descendants(judge.pid)
+        assert list(scratch.glob("katas-*/*"))
         judge.send_signal(signal.SIGKILL)
     seen = json.loads(card.read_text())
     trace = [c for c in seen["checks"] if c["lane"] == "trace"]
@@ -193,8 +188,39 @@ def test_a_judge_that_is_killed_leaves_a_scorecard_of_errors_and_no_process(tmp_
     assert list(scratch.glob("katas-*")) == []
 
 
+def test_an_interrupted_run_is_no_verdict():
+    """Ctrl-C: the prompt comes back at once, with exit code 2 and no word of failure."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "pytest", SUITE, f"--root={GOLDEN / 'hang_in_launcher'}"],
+        cwd=PROJECT,
+        env=clean(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as judge:
+        until = time.monotonic() + 120
+        family = []
+        while len(family) < 2:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+            family = descendants(judge.pid)
+        time.sleep(0.5)
+        start = time.monotonic()
+        judge.send_signal(signal.SIGINT)
+        output = judge.communicate(timeout=60)[0]
+    assert judge.returncode == 2
+    assert time.monotonic() - start < 15
+    assert "Interrupted before the verdict." in output
+    assert "FAIL" not in output
+    assert "ERROR" not in output
+    assert not any(map(runs, family))
+
+
 def descendants(pid):
-    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    try:
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except OSError:
+        return []
     return [d for p in text.split() for d in (int(p), *descendants(int(p)))]
 
 
