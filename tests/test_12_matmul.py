@@ -95,7 +95,7 @@ KATA = Kata(
         case("precision", **tiles(1, 1, 1), dtype=BF16),
         case("precision", M=20, N=20, K=40, dtype=BF16, kind="large"),
         case("precision", M=70, N=50, K=300, dtype=BF16),
-        case("many", M=1664, N=1408, K=40),
+        case("many", **tiles(19, 17, 0.6)),
         case("many", **tiles(17, 2, 1)),
         case("edge", M=0, N=32, K=32),
         case("edge", M=32, N=0, K=32),

@@ -575,7 +575,7 @@ class Run:
 class Evidence:
     """What the judge collected about one file. Lanes run beside each other in the background.
 
-    `groups`: trace only the cases of these groups; checks that need others are not judged.
+    `without`: groups of cases that are not traced; checks that need only those are not judged.
     """
 
     def __init__(
@@ -585,9 +585,9 @@ class Evidence:
         nursery: Nursery,
         lanes: dict[str, bool],
         seed: str,
-        groups: set[str] | None = None,
+        without: frozenset[str] = frozenset(),
     ):
-        self.groups = groups
+        self.without = without
         self.kata, self.file, self.nursery, self.lanes, self.seed = kata, file, nursery, lanes, seed
         self.configs, self.base = 1, 0
         self.note = ""  # what a check that passed has to say
@@ -665,9 +665,7 @@ class Evidence:
             runs.append(shown)
             config, block = shown.config, self._block(shown)
             for case in self.kata.cases:
-                if case.group in ("probe", "compile"):
-                    continue
-                if self.groups is not None and case.group not in self.groups:
+                if case.group in ("probe", "compile") or case.group in self.without:
                     continue
                 if config != self.base and case.group not in EACH_CONFIG:
                     continue
@@ -827,7 +825,7 @@ class Evidence:
         """
         if "trace" not in self._futures:
             raise NotJudged("the trace lane is off")
-        if self.groups is not None and not self.groups & {*groups}:
+        if self.without >= {*groups}:
             raise NotJudged("these cases were left out")
         runs = [r for r in self._futures["trace"].result() if r.case.group in groups]
         return [r for r in runs if every_config or r.config in (self.base, None)]

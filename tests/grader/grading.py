@@ -74,13 +74,13 @@ def grade(
     nursery: Nursery,
     lanes: dict[str, bool],
     seed: str,
-    groups: set[str] | None = None,
+    without: frozenset[str] = frozenset(),
 ) -> Scorecard:
-    """Run every check of a kata's suite on one file; `groups` as for Evidence."""
+    """Run every check of a kata's suite on one file; `without` as for Evidence."""
     module = suite(kata)
     functions = [f for f in vars(module).values() if hasattr(f, "graded")]
     card = Scorecard(kata, str(file), lanes, environment(None), [open_check(f) for f in functions])
-    evidence = Evidence(module.KATA, file.resolve(), nursery, lanes, seed, groups)
+    evidence = Evidence(module.KATA, file.resolve(), nursery, lanes, seed, without)
     try:
         for verdict, function in zip(card.checks, functions, strict=True):
             error: BaseException | None = None

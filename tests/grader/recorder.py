@@ -15,7 +15,9 @@ import numpy as np
 
 from .memory import Buffer, Memory
 
-MOST_IDLE = 2000  # idle programs after which a launch that does almost nothing else is cut short
+# A launch is cut short after so many idle programs in a row, or so many lanes of theirs; there must
+# be at least FEWEST_IDLE, and more than programs that did something.
+MOST_IDLE, MOST_IDLE_LANES, FEWEST_IDLE = 2000, 1 << 19, 64
 
 
 class EndOfLaunch(BaseException):
@@ -88,12 +90,16 @@ class Recorder:
         self._active = True
         self._number = -1
         self._program_lanes: dict[str, int] = {}
+        self._lanes = 0  # of all accesses so far
+        self._idle_now = self._idle_since = 0  # idle programs in a row, and the lanes before them
 
     def begin_program(self, program: tuple) -> None:
-        """The next program. Raises EndOfLaunch when thousands have done nothing."""
+        """The next program. Raises EndOfLaunch when many in a row have done nothing."""
         self._finish_program()
-        idle = self._launch["idle"]
-        if idle > MOST_IDLE and idle > 0.9 * self._number:
+        idle, active = self._idle_now, self._number + 1 - self._launch["idle"]
+        if idle > max(FEWEST_IDLE, active) and (
+            idle > MOST_IDLE or self._lanes - self._idle_since > MOST_IDLE_LANES
+        ):
             # Tracing the rest would take minutes and show nothing new: count it as idle.
             self._launch["idle"] += self._launch["programs"] - self._number - 1
             self._active = True
@@ -117,6 +123,9 @@ class Recorder:
             return
         if not self._active:
             self._launch["idle"] += 1
+            self._idle_now += 1
+        else:
+            self._idle_now, self._idle_since = 0, self._lanes
         most = self._launch["most"]
         for name, lanes in self._program_lanes.items():
             most[name] = max(most.get(name, 0), lanes)
@@ -155,6 +164,7 @@ class Recorder:
         if site is None:
             site = self.sites[(line, op)] = {"lanes": 0, "active": 0}
         site["lanes"] += flat.size
+        self._lanes += flat.size
         site["active"] += picked.size
         if picked.size == 0:
             if op == "store":

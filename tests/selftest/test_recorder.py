@@ -407,3 +407,18 @@ def test_thousands_of_idle_programs_are_not_all_run(copy):
     seen = copy(numbers(16), 100_000, 0, True)
     assert seen.launches[0]["programs"] == 100_000
     assert seen.launches[0]["idle"] == 99_999
+
+
+def test_idle_programs_with_wide_blocks_end_a_launch_sooner(traced):
+    """65,536 lanes each: the limit on lanes is met long before that on programs."""
+    wide = traced(COPY.replace("BLOCK=16", "BLOCK=65536"), "x", "programs", "shift", "masked")
+    seen = wide(numbers(8), 100_000, 0, True)
+    assert seen.launches[0]["idle"] == 99_999
+    assert sum(site["lanes"] for site in seen.sites) < 200 * (1 << 16)
+
+
+def test_a_few_idle_programs_in_a_row_do_not_end_a_launch(copy):
+    """Programs 1 to 63 have nothing to do, and yet all of them are run."""
+    seen = copy(numbers(8), 64, 0, True)
+    assert seen.launches[0]["idle"] == 63
+    assert sum(s["lanes"] for s in seen.sites if s["op"] == "store") == 64 * 16
