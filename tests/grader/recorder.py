@@ -17,7 +17,7 @@ from .memory import Buffer, Memory
 
 # A launch is cut short after so many idle programs in a row, or so many lanes of theirs; there must
 # be at least FEWEST_IDLE, and more than programs that did something.
-MOST_IDLE, MOST_IDLE_LANES, FEWEST_IDLE = 2000, 1 << 19, 64
+MOST_IDLE, MOST_IDLE_LANES, FEWEST_IDLE = 2000, 1 << 18, 16
 
 
 class EndOfLaunch(BaseException):
