@@ -204,6 +204,7 @@ def test_one_failure_among_several_checks(project, tmp_path):
 def test_all_tests_in_an_existing_environment(project, tmp_path, fake):
     python = make_environment(tmp_path / "env", "torch", "triton", "pytest")
     (project / "tests" / "grader").mkdir()
+    (project / "tests" / "grader" / "__init__.py").touch()
     (project / "tests" / "grader" / "selfcheck.py").write_text("print('selfcheck ran')")
     code, output, errors = nox(project, "-s", "tests", KATAS_PYTHON=python, FAKE_EXIT=str(fake))
     assert code == fake
