@@ -419,15 +419,16 @@ def suite_environment(*overlays: Path) -> dict[str, str]:
     return environment(*overlays) | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 
-def check_solutions(python: str, arguments: list[str], env: dict[str, str]) -> int:
-    """Check every reference solution, each in a process of its own; the worst exit code.
+def side_by_side(python: str, commands: list[list[str]], env: dict[str, str]) -> int:
+    """Run commands of one Python, print what each says when it ends; the worst exit code.
 
-    Where there is no GPU, whose timings others would disturb, several run at a time.
+    As many run at a time as there are cores, but one where there is a GPU: others would disturb
+    its timings.
     """
 
-    def check(kata: str) -> tuple[int, str]:
+    def one(command: list[str]) -> tuple[int, str]:
         done = subprocess.run(
-            [python, *suite(kata, "solutions", *arguments)],
+            [python, *command],
             cwd=ROOT,
             env=env,
             stdin=subprocess.DEVNULL,
@@ -440,10 +441,16 @@ def check_solutions(python: str, arguments: list[str], env: dict[str, str]) -> i
 
     worst = 0
     with ThreadPoolExecutor(1 if gpu_nodes() else os.cpu_count() or 1) as pool:
-        for code, output in pool.map(check, katas().values()):
+        for code, output in pool.map(one, commands):
             print(output, flush=True)
             worst = max(worst, code)
     return worst
+
+
+def check_solutions(python: str, arguments: list[str], env: dict[str, str]) -> int:
+    """Check every reference solution, each in a process of its own; the worst exit code."""
+    commands = [suite(kata, "solutions", *arguments) for kata in katas().values()]
+    return side_by_side(python, commands, env)
 
 
 def gpu_nodes() -> bool:
@@ -552,7 +559,13 @@ def bench_table(session: nox.Session) -> None:
 def selftest(session: nox.Session) -> None:
     """Run the tests of the grader itself."""
     python = dev_python("nox") or shared_python()
-    finish(run(python, "-m", "pytest", *(session.posargs or ["tests/selftest"])))
+    if session.posargs:
+        return finish(run(python, "-m", "pytest", *session.posargs))
+    # Half of the time goes into waiting for commands that tests start: let both halves overlap.
+    waiting = [f"tests/selftest/test_{name}.py" for name in ("bench", "doctor", "noxfile", "usage")]
+    others = ["tests/selftest", *(f"--ignore={file}" for file in waiting)]
+    halves = [["-m", "pytest", "-q", *files] for files in (others, waiting)]
+    return finish(side_by_side(python, halves, environment()))
 
 
 @nox.session(venv_backend="none")

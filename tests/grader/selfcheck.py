@@ -17,13 +17,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from .grading import PROJECT, grade, katas
+from .grading import PROJECT, grade, katas, suite
 from .judge import Nursery
 from .report import ORDER, TODO
 from .scorecard import Scorecard
 
 LEAST_MUTANTS, LEAST_HONEST = 15, 5
-SLOW = frozenset({"many"})  # groups of cases that only a few mutants need
+PLAIN = frozenset({"probe", "full", "ragged", "widened"})  # groups that catch most mutants
+SLOW = frozenset({"many"})  # a group that only a few need
 LANES = {"trace": True, "compile": True, "gpu": False}
 
 
@@ -54,13 +55,14 @@ def concept_of(file: Path) -> str:
 def examine(kata: str, kind: str, file: Path, nursery: Nursery, lanes: dict) -> Finding:
     """Grade one file and say what is wrong with the verdict.
 
-    Most mutants are caught by the quick cases of the trace lane; only the others are asked
-    everything, which costs most of the time.
+    Most mutants are caught by the plain cases of the trace lane and nearly all others without the
+    slow ones; only the rest is asked everything, which costs most of the time.
     """
-    if kind == "mutant":
-        quick = judged(kata, kind, file, nursery, lanes | {"compile": False}, SLOW)
-        if not quick.problem:
-            return quick
+    groups = frozenset(case.group for case in suite(kata).KATA.cases)
+    for without in (groups - PLAIN, SLOW) if kind == "mutant" else ():
+        finding = judged(kata, kind, file, nursery, lanes | {"compile": False}, without)
+        if not finding.problem:
+            return finding
     return judged(kata, kind, file, nursery, lanes)
 
 
