@@ -95,7 +95,7 @@ KATA = Kata(
         case("strided", R=16, C=64, layout="spread"),
         case("strided", R=16, C=64, layout="shifted"),
         case("strided", R=16, C=64, layout="one row"),
-        case("strided", R=16, C=64, layout="transposed", dtype=BF16),
+        case("strided, precision", R=16, C=64, layout="transposed", dtype=BF16),
         case("precision", R=16, C=128, dtype=F16),
         case("precision", R=16, C=128, dtype=BF16),
         case("precision", R=8, C=4096, dtype=F16, std=0.1),
@@ -134,6 +134,7 @@ def test_offsets(kernel):
 def test_strides(kernel):
     """Rows and columns are found through their strides."""
     checks.group(kernel, "strided", "layout")
+    checks.beyond(kernel, "precision", "strided, precision", "layout")
 
 
 @check("mask", points=15)
@@ -150,7 +151,7 @@ def test_values(kernel):
     def ask(run: Run) -> None:
         run.kernel_ran()
         wrong = run.mismatch(written_only=True)
-        if wrong is not None and row_sums(run)[1]:
+        if wrong is not None and row_sums(run)[2]:
             got = run.got().double()
             wrong = run.compare(got / got.sum(-1, keepdim=True), written_only=True, slack=8)
         if wrong is not None:
@@ -160,11 +161,11 @@ def test_values(kernel):
 
 
 def row_sums(run: Run):
-    """What the written elements of each row add up to, and where that is not what it should be."""
+    """What the written elements of each row add up to, what they should, and the rows that fail."""
     written = (run.coverage() & 1).bool()
     zero = torch.zeros((), dtype=torch.float64)
     sums, due = (torch.where(written, t.double(), zero).sum(-1) for t in (run.got(), run.want[0]))
-    return sums, ((sums - due).abs() <= 2e-5 * due).logical_not().nonzero().flatten().tolist()
+    return sums, due, ((sums - due).abs() <= 2e-5 * due).logical_not().nonzero().flatten().tolist()
 
 
 @check("reduction", points=10)
@@ -173,11 +174,13 @@ def test_reduction(kernel):
 
     def ask(run: Run) -> None:
         run.kernel_ran()
-        sums, wrong = row_sums(run)
+        sums, due, wrong = row_sums(run)
         if wrong:
             row = wrong[0]
+            part = "" if due[row] > 0.999999 else "what is written of "
             raise Wrong(
-                f"row {row} adds up to {sums[row]:.6g}, not to 1 ({run.label})", "reduction"
+                f"{part}row {row} adds up to {sums[row]:.6g}, not to {due[row]:.6g} ({run.label})",
+                "reduction",
             )
 
     checks.each(kernel.trace("full"), ask)

@@ -29,10 +29,10 @@ def bound(want, a, b):
     return (4 + K / 16) * 4 * EPS32 * (a.double().abs() @ b.double().abs())
 
 
-def tiles(m, n, k):
+def tiles(m, n, k, most=1 << 20):
     """Sizes as multiples of the kernel's own tile: block = (BLOCK_M, BLOCK_N, BLOCK_K)."""
     return {
-        name: (lambda block, axis=axis, f=f: max(int(f * block[axis]), 1))
+        name: (lambda block, axis=axis, f=f: min(max(int(f * block[axis]), 1), most))
         for axis, (name, f) in enumerate((("M", m), ("N", n), ("K", k)))
     }
 
@@ -67,6 +67,7 @@ KATA = Kata(
         ("layout", "This is a @ b.T.", lambda a, b: a @ b.T),
         ("layout", "This is a.T @ b.", lambda a, b: a.T @ b),
         ("layout", "This is the product of the operands swapped.", lambda a, b: b @ a),
+        ("accumulate", "This is twice the product: a block counts twice.", lambda a, b: 2 * (a @ b)),
         ("accumulate", "Only the first 64 of K are summed.", lambda a, b: a[:, :64] @ b[:64]),
         ("accumulate", "Only the first 32 of K are summed.", lambda a, b: a[:, :32] @ b[:32]),
         ("accumulate", "Only the last 64 of K are summed.", lambda a, b: a[:, -64:] @ b[-64:]),
@@ -84,7 +85,7 @@ KATA = Kata(
         case("strided", **tiles(1, 1, 1), a_layout="padded", b_layout="spread"),
         case("strided", **tiles(1, 1, 1), a_layout="shifted", b_layout="one row"),
         case("strided", **tiles(1, 1, 1), a_layout="one row", b_layout="shifted"),
-        case("strided", **tiles(1, 1, 1), a_layout="transposed", dtype=BF16),
+        case("strided, precision", **tiles(1, 1, 1), a_layout="transposed", dtype=BF16),
         case("strided, deep", M=40, N=30, K=320, a_layout="transposed", b_layout="padded"),
         case("strided, deep", M=40, N=30, K=320, a_layout="padded", b_layout="transposed"),
         case("deep", **tiles(1, 1, 4)),
@@ -95,8 +96,8 @@ KATA = Kata(
         case("precision", **tiles(1, 1, 1), dtype=BF16),
         case("precision", M=20, N=20, K=40, dtype=BF16, kind="large"),
         case("precision", M=70, N=50, K=300, dtype=BF16),
-        case("many", **tiles(19, 17, 0.6)),
-        case("many", **tiles(17, 2, 1)),
+        case("many", **tiles(19, 17, 0.6, most=1216)),
+        case("many", **tiles(17, 2, 1, most=4096)),
         case("edge", M=0, N=32, K=32),
         case("edge", M=32, N=0, K=32),
         case("edge", M=20, N=30, K=0),
@@ -141,6 +142,7 @@ def test_values(kernel):
 def test_strides(kernel):
     """Operands are read through their strides."""
     checks.group(kernel, "strided", "layout")
+    checks.beyond(kernel, "precision", "strided, precision", "layout")
     checks.beyond(kernel, "deep", "strided, deep", "layout")
 
 
