@@ -67,7 +67,11 @@ KATA = Kata(
         ("layout", "This is a @ b.T.", lambda a, b: a @ b.T),
         ("layout", "This is a.T @ b.", lambda a, b: a.T @ b),
         ("layout", "This is the product of the operands swapped.", lambda a, b: b @ a),
-        ("accumulate", "This is twice the product: a block counts twice.", lambda a, b: 2 * (a @ b)),
+        (
+            "accumulate",
+            "This is twice the product: a block counts twice.",
+            lambda a, b: 2 * (a @ b),
+        ),
         ("accumulate", "Only the first 64 of K are summed.", lambda a, b: a[:, :64] @ b[:64]),
         ("accumulate", "Only the first 32 of K are summed.", lambda a, b: a[:, :32] @ b[:32]),
         ("accumulate", "Only the last 64 of K are summed.", lambda a, b: a[:, -64:] @ b[-64:]),

@@ -9,6 +9,7 @@ How a verdict comes about, in the order in which the data flows:
 `compiling`, `chips`                 the compile lane, inside the worker
 `gpu`, `speed`                       the gpu lane, inside the worker
 `evidence`, `oracle`                 what was seen in one run, held against an fp64 reference
+`loading`    imports torch and triton fast, in both processes
 `plugin`, `scorecard`, `report`      pytest hooks, the JSON file, and the page a learner reads
 `cost`       an estimate for the report, from what the lanes saw anyway
 `selfcheck`  proves that the suites have teeth: mutants fail, honest variants pass

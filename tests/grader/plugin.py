@@ -6,6 +6,7 @@ here is thin: evidence comes from `evidence`, judgement from `checks`, words fro
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .judge import TESTS, Nursery
+from .loading import uncollected
 from .report import first_line, render
 from .scorecard import LEFT_OUT, PROJECT, SUITE, Check, Scorecard, environment
 
@@ -250,7 +252,8 @@ def pytest_configure(config):
         config.option.reportchars = ""
         config.option.disable_warnings = True
         nursery = Nursery()  # loads torch while this process does
-        config.katas = Judge(config)
+        with uncollected():
+            config.katas = Judge(config)
         config.katas.nursery = nursery
 
 
@@ -313,6 +316,11 @@ def pytest_sessionfinish(session, exitstatus):
     if judge.cards and exitstatus in (0, 1, 5):  # 5: nothing was selected
         good = all(card.success for card in judge.cards.values())
         session.exitstatus = 0 if good and exitstatus == 0 else 1
+
+
+def pytest_unconfigure(config):
+    if config.katas is not None:
+        gc.freeze()  # pytest collects garbage several times at its end, a quarter second with torch
 
 
 def pytest_terminal_summary(terminalreporter, exitstatus, config):

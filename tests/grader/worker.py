@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
 import inspect
 import io
 import json
@@ -31,6 +30,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .guard import Guard
+from .loading import uncollected
 
 MEMORY_HEADROOM = 3 << 30  # bytes of address space a child may take beyond what the nursery has
 BROKEN_OFF = 113  # exit code of a child that lost its line to the judge
@@ -45,15 +45,14 @@ def nursery(fd: int, scratch: str) -> None:
 
     Each child works in a folder of its own inside `scratch`; at the end all of it is removed.
     """
-    import numpy  # noqa: F401  (imported here so that every child has it already)
-    import torch
-    import triton
-    import triton.runtime.interpreter  # noqa: F401
+    with uncollected():
+        import numpy  # noqa: F401  (imported here so that every child has it already)
+        import torch
+        import triton
+        import triton.runtime.interpreter  # noqa: F401
 
-    from . import compiling, gpu, interpreter, recorder, speed, watch  # noqa: F401
+        from . import compiling, gpu, interpreter, recorder, speed, watch  # noqa: F401
 
-    gc.collect()
-    gc.freeze()  # what is here stays: a child that collects garbage need not touch it
     torch.set_num_threads(1)
     _prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: orphans of a child come back here to be ended
     control = socket.socket(fileno=fd)
