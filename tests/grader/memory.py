@@ -42,6 +42,7 @@ class Buffer:
             self.elements, bool
         )  # two programs of one launch stored here
         self.writer: np.ndarray = np.full(self.elements, -1, np.int32)  # program of this launch
+        self.reader: np.ndarray | None = None  # likewise for loads (not of inputs)
         self.loaded_bytes = self.stored_bytes = 0
         self.conflicts = 0  # stores of a different value to an element another program wrote
 

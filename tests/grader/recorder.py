@@ -19,6 +19,8 @@ from .memory import Buffer, Memory
 # be at least FEWEST_IDLE, and more than programs that did something.
 MOST_IDLE, MOST_IDLE_LANES, FEWEST_IDLE = 2000, 1 << 18, 16
 
+SEVERAL = -2  # in place of a program's number
+
 
 class EndOfLaunch(BaseException):
     """Ends a launch early; not an Exception, so that the interpreter lets it through."""
@@ -75,6 +77,7 @@ class Recorder:
             self._name(name, getattr(value, "base", value))
         for buffer in self.memory.buffers:
             buffer.writer.fill(-1)
+            buffer.reader = None
         self._launch = {
             "kernel": kernel,
             "grid": list(grid),
@@ -203,11 +206,23 @@ class Recorder:
                 self._hazard("uninitialised", line, buffer, unwritten)
         elif buffer.kind == "foreign":
             self._hazard("foreign-read", line, buffer, picked.size)
-        if buffer.stored_bytes and not self._launch["atomics"]:
-            writers = buffer.writer[at]
-            racing = int(np.count_nonzero((writers >= 0) & (writers != self._number)))
-            if racing:
-                self._hazard("race", line, buffer, racing)
+        if buffer.stored_bytes:
+            self._race(buffer, buffer.writer[at], line)
+        if buffer.kind != "input":
+            if buffer.reader is None:
+                buffer.reader = np.full(buffer.elements, -1, np.int32)
+            before = buffer.reader[at]
+            alone = (before == -1) | (before == self._number)
+            buffer.reader[at] = np.where(alone, self._number, SEVERAL)
+
+    def _race(self, buffer: Buffer, programs, line) -> None:
+        """Note elements that one program reads and another writes, in whichever order they ran.
+
+        Where the launch has atomics, programs may have waited for each other.
+        """
+        racing = int(np.count_nonzero((programs != -1) & (programs != self._number)))
+        if racing and not self._launch["atomics"]:
+            self._hazard("race", line, buffer, racing)
 
     def _stored(self, buffer: Buffer, picked, values, itemsize, line, span) -> None:
         self._active = True
@@ -225,6 +240,8 @@ class Recorder:
                 buffer.conflicts += int(np.count_nonzero(old != new))
         if span < picked.size:
             self._hazard("collision", line, buffer, picked.size - span)
+        if buffer.reader is not None:
+            self._race(buffer, buffer.reader[at], line)
         buffer.writer[at] = self._number
         buffer.written[at] = True
         buffer.stored_bytes += picked.size * itemsize

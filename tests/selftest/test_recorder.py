@@ -213,6 +213,30 @@ def test_reading_what_another_program_writes(traced):
     assert race["line"] == file.line("before = tl.load")
 
 
+def test_reading_what_a_later_program_writes(traced):
+    """Each program reads its right neighbour's zero, here always before the neighbour adds to it."""
+    file = traced(
+        """
+        @triton.jit
+        def kernel(out_ptr, n):
+            pid = tl.program_id(0)
+            after = tl.load(out_ptr + pid + 1, mask=pid + 1 < n, other=0)
+            own = tl.load(out_ptr + pid)
+            tl.store(out_ptr + pid, own + after + 1)
+
+        def run(x):
+            out = torch.zeros_like(x)
+            kernel[(x.numel(),)](out, x.numel())
+            return out
+        """,
+        "x",
+    )
+    seen = file(numbers(4, I32))
+    (race,) = [h for h in seen.hazards if h["kind"] == "race"]
+    assert (race["buffer"], race["count"], race["program"]) == ("out", 3, [1, 0, 0])
+    assert race["line"] == file.line("tl.store")
+
+
 def test_a_second_launch_may_read_what_the_first_wrote(traced):
     file = traced(
         """
