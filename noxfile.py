@@ -186,7 +186,7 @@ def active_pythons() -> list[str]:
 @functools.cache
 def existing_python() -> str | None:
     """An environment with torch and triton that is to be used as it is, or None."""
-    wanted = ("torch", "triton", "pytest")
+    wanted = ("torch", "triton", "numpy", "pytest")
     named = os.environ.get("KATAS_PYTHON")
     if named:
         python = shutil.which(os.path.expanduser(named))
@@ -203,9 +203,10 @@ def existing_python() -> str | None:
     for python, found in candidates:
         if found is None or not {"torch", "triton"} <= found[1]:
             continue
-        if "pytest" not in found[1]:
-            install = f"{shown(python)} -m pip install pytest"
-            stop(f"{python} has torch and triton but not pytest; type: {install}")
+        missing = " ".join(name for name in wanted if name not in found[1])
+        if missing:
+            install = f"{shown(python)} -m pip install {missing}"
+            stop(f"{python} has torch and triton but lacks {missing}: {install}")
         if not OLDEST <= found[0] <= NEWEST:
             stop(
                 f"{python} is Python {dotted(found[0])}, and the katas are made for "

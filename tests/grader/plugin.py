@@ -10,6 +10,7 @@ import gc
 import os
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -226,6 +227,13 @@ def refuse_strangers(config) -> None:
         stop(f"pytest took its settings from {config.inipath}; {advice}")
 
 
+def refuse_bare_python() -> None:
+    """End the run if this Python lacks what a kernel runs on."""
+    missing = " ".join(n for n in ("torch", "triton", "numpy") if find_spec(n) is None)
+    if missing:
+        stop(f"this Python lacks {missing}: {sys.executable} -m pip install {missing}")
+
+
 def pytest_configure(config):
     names = [str(a).split("::")[0] for a in config.args]
     katas = [match[1] for name in names if (match := SUITE.search(name))]
@@ -240,6 +248,7 @@ def pytest_configure(config):
         kata = bench.named(config.getoption("--kata"))
         config.katas_benched = find_file(root_of(config), kata or "")
     if config.katas_grading:
+        refuse_bare_python()
         refuse_strangers(config)
         lanes_named(config.getoption("lanes"))
         for kata in katas:

@@ -154,7 +154,7 @@ def test_noxfile_imports_neither_torch_nor_triton(project):
 
 
 def test_named_python_runs_the_check(project, tmp_path):
-    python = make_environment(tmp_path / "env", "torch", "triton", "pytest")
+    python = make_environment(tmp_path / "env", "torch", "triton", "numpy", "pytest")
     words = ("-s", "check-01", "--", "--lanes=trace")
     code, output, errors = nox(project, *words, KATAS_PYTHON=python)
     assert code == 0
@@ -167,14 +167,16 @@ def test_named_python_runs_the_check(project, tmp_path):
 
 @pytest.mark.parametrize(("fake", "code"), [(1, 1), (2, 2), (5, 5)])
 def test_exit_code_is_that_of_the_check(project, tmp_path, fake, code):
-    python = make_environment(tmp_path / "env", "torch", "triton", "pytest")
+    python = make_environment(tmp_path / "env", "torch", "triton", "numpy", "pytest")
     got, _, errors = nox(project, "-s", "check-1", KATAS_PYTHON=python, FAKE_EXIT=str(fake))
     assert got == code
     assert len(errors) == 1
 
 
 def test_benchmark_is_run_by_the_python_of_the_checks(project, tmp_path):
-    python = make_environment(tmp_path / "env", "torch", "triton", "pytest", "pytest_benchmark")
+    python = make_environment(
+        tmp_path / "env", "torch", "triton", "numpy", "pytest", "pytest_benchmark"
+    )
     words = ("-s", "bench-12", "--", "--show-compiled")
     code, printed, said = nox(project, *words, KATAS_PYTHON=python)
     assert (code, len(said)) == (0, 1)
@@ -185,14 +187,14 @@ def test_benchmark_is_run_by_the_python_of_the_checks(project, tmp_path):
 
 
 def test_benchmark_without_its_plugin_says_what_to_install(project, tmp_path):
-    python = make_environment(tmp_path / "env", "torch", "triton", "pytest")
+    python = make_environment(tmp_path / "env", "torch", "triton", "numpy", "pytest")
     code, printed, said = nox(project, "-s", "bench-1", KATAS_PYTHON=python)
     assert (code, printed) == (2, "")
     assert said[-1].endswith("-m pip install pytest-benchmark")
 
 
 def test_one_failure_among_several_checks(project, tmp_path):
-    python = make_environment(tmp_path / "env", "torch", "triton", "pytest")
+    python = make_environment(tmp_path / "env", "torch", "triton", "numpy", "pytest")
     words = ("-s", "check-1", "check-12")
     code, output, _ = nox(project, *words, KATAS_PYTHON=python, FAKE_EXIT="1")
     assert code == 1
@@ -202,7 +204,7 @@ def test_one_failure_among_several_checks(project, tmp_path):
 
 @pytest.mark.parametrize("fake", [0, 1])
 def test_all_tests_in_an_existing_environment(project, tmp_path, fake):
-    python = make_environment(tmp_path / "env", "torch", "triton", "pytest")
+    python = make_environment(tmp_path / "env", "torch", "triton", "numpy", "pytest")
     (project / "tests" / "grader").mkdir()
     (project / "tests" / "grader" / "__init__.py").touch()
     (project / "tests" / "grader" / "selfcheck.py").write_text("print('selfcheck ran')")
@@ -215,7 +217,7 @@ def test_all_tests_in_an_existing_environment(project, tmp_path, fake):
 
 
 def test_lint_asked_for_without_its_tools(project, tmp_path):
-    python = make_environment(tmp_path / "env", "torch", "triton", "pytest")
+    python = make_environment(tmp_path / "env", "torch", "triton", "numpy", "pytest")
     code, _, errors = nox(project, "-s", "lint", KATAS_PYTHON=python)
     assert code == 2
     assert f"ruff and mypy are not installed: {python} -m pip install ruff mypy" in errors
@@ -228,7 +230,7 @@ def test_named_python_that_does_not_run(project):
 
 
 def test_named_python_that_lacks_something(project, tmp_path):
-    python = make_environment(tmp_path / "env", "torch", "triton")
+    python = make_environment(tmp_path / "env", "torch", "triton", "numpy")
     code, _, errors = nox(project, "-s", "check-1", KATAS_PYTHON=python)
     assert code == 2
     assert errors == [f"KATAS_PYTHON={python} lacks pytest: {python} -m pip install pytest"]
@@ -242,13 +244,13 @@ def here(module, monkeypatch, *packages, version=(3, 11)):
 
 def test_python_of_nox_is_used_as_it_is(load, monkeypatch):
     module = load()
-    here(module, monkeypatch, "torch", "triton", "pytest")
+    here(module, monkeypatch, "torch", "triton", "numpy", "pytest")
     assert module.existing_python() == sys.executable
 
 
 def test_missing_pytest_is_said(load, monkeypatch, capsys):
     module = load()
-    here(module, monkeypatch, "torch", "triton")
+    here(module, monkeypatch, "torch", "triton", "numpy")
     with pytest.raises(SystemExit) as stopped:
         module.shared_python()
     assert stopped.value.code == 2
@@ -257,7 +259,7 @@ def test_missing_pytest_is_said(load, monkeypatch, capsys):
 
 def test_existing_python_out_of_range(load, monkeypatch, capsys):
     module = load()
-    here(module, monkeypatch, "torch", "triton", "pytest", version=(3, 14))
+    here(module, monkeypatch, "torch", "triton", "numpy", "pytest", version=(3, 14))
     with pytest.raises(SystemExit) as stopped:
         module.shared_python()
     assert stopped.value.code == 2
@@ -266,7 +268,7 @@ def test_existing_python_out_of_range(load, monkeypatch, capsys):
 
 def test_active_environment_is_used_as_it_is(load, monkeypatch, tmp_path):
     module = load()
-    python = make_environment(tmp_path / "env", "torch", "triton", "pytest")
+    python = make_environment(tmp_path / "env", "torch", "triton", "numpy", "pytest")
     here(module, monkeypatch)
     assert module.existing_python() is None
     module.existing_python.cache_clear()
@@ -379,7 +381,7 @@ def test_maintainers_tools_come_only_when_asked_for(fresh):
 
 
 def test_existing_environment_without_the_tools_is_left_alone(fresh, monkeypatch, tmp_path):
-    python = make_environment(tmp_path / "env", "torch", "triton", "pytest")
+    python = make_environment(tmp_path / "env", "torch", "triton", "numpy", "pytest")
     monkeypatch.setenv("KATAS_PYTHON", python)
     assert fresh.shared_python() == python
     assert fresh.dev_python("ruff") is None

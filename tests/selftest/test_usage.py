@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from grader import plugin
 
 PROJECT = Path(__file__).resolve().parents[2]
 SUITE = str(PROJECT / "tests" / "test_01_vector_add.py")
@@ -73,6 +74,14 @@ def one_line(done, *words):
 )
 def test_bad_input(arguments, words):
     one_line(pytest_on(SUITE, *arguments), *words)
+
+
+def test_a_python_that_lacks_a_package(monkeypatch):
+    said = []
+    monkeypatch.setattr(plugin, "find_spec", lambda name: None if name == "numpy" else name)
+    monkeypatch.setattr(plugin, "stop", said.append)
+    plugin.refuse_bare_python()
+    assert said == [f"this Python lacks numpy: {sys.executable} -m pip install numpy"]
 
 
 # ---- exit codes and the scorecard ---------------------------------------------------------------
