@@ -98,7 +98,7 @@ def render(
                 text = f"line {check.line}: {text}"
             if check.status == "not-judged":
                 text = "not judged here: " + text
-            indent = " " * min(len(head), 24)
+            indent = " " * (min(len(head), 24) if width >= 60 else 8)
             for paragraph in text.splitlines():
                 lines += textwrap.wrap(
                     paragraph, width, initial_indent=indent, subsequent_indent=indent
