@@ -60,7 +60,10 @@ class Recorder:
         try:
             grid = tuple(operator.index(size) for size in grid)
         except TypeError:
-            raise TypeError(f"a grid must be a tuple of whole numbers, not {grid!r}") from None
+            like = f" such as ({grid},)" if type(grid) is int else ""
+            raise TypeError(
+                f"a grid must be a tuple of whole numbers{like}, not {grid!r}"
+            ) from None
         if not 1 <= len(grid) <= 3:
             raise TypeError(f"a grid has one, two or three dimensions, not {len(grid)}")
         grid = grid + (1,) * (3 - len(grid))

@@ -301,7 +301,10 @@ def test_a_grid_may_be_a_list_or_computed_from_arguments(traced):
     assert (
         "a grid must be a tuple of whole numbers, not (2.5,)" in file(x, "float").error["message"]
     )
-    assert "a grid must be a tuple of whole numbers, not 3" in file(x, "number").error["message"]
+    assert (
+        "a grid must be a tuple of whole numbers such as (3,), not 3"
+        in file(x, "number").error["message"]
+    )
     assert "one, two or three dimensions, not 4" in file(x, "four").error["message"]
 
 
