@@ -1,0 +1,27 @@
+"""Autotuned over block sizes, though the task does not ask for it."""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.autotune(
+    configs=[triton.Config({"BLOCK_SIZE": size}, num_warps=4) for size in (256, 1024, 4096)],
+    key=["n_elements"],
+)
+@triton.jit
+def relu_kernel(x_ptr, output_ptr, n_elements, BLOCK_SIZE: tl.constexpr):
+    pid = tl.program_id(axis=0)
+    offsets = pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    mask = offsets < n_elements
+    x = tl.load(x_ptr + offsets, mask=mask)
+    tl.store(output_ptr + offsets, tl.where(x > 0, x, 0.0), mask=mask)
+
+
+def relu(x):
+    """The larger of x and 0, of a contiguous tensor."""
+    output = torch.empty_like(x)
+    n_elements = output.numel()
+    grid = lambda meta: (triton.cdiv(n_elements, meta["BLOCK_SIZE"]),)
+    relu_kernel[grid](x, output, n_elements)
+    return output

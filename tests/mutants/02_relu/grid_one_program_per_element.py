@@ -1,0 +1,27 @@
+"""grid: as many programs as elements, all but a few with nothing to do
+
+symptom: always right, and slower than PyTorch by a factor of a thousand
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(x_ptr, output_ptr, n_elements, BLOCK_SIZE: tl.constexpr):
+    pid = tl.program_id(axis=0)
+    offsets = pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    mask = offsets < n_elements
+    x = tl.load(x_ptr + offsets, mask=mask)
+    tl.store(output_ptr + offsets, tl.where(x > 0, x, 0.0), mask=mask)
+
+
+def relu(x):
+    """The larger of x and 0, of a contiguous tensor."""
+    output = torch.empty_like(x)
+    n_elements = output.numel()
+    BLOCK_SIZE = 1024
+    grid = (max(n_elements, 1),)
+    relu_kernel[grid](x, output, n_elements, BLOCK_SIZE=BLOCK_SIZE)
+    return output
