@@ -7,16 +7,20 @@ file (seen the same in Triton 3.6 to 3.9; tests/selftest/test_interpreter.py not
   descriptor accesses all end there. `create_atomic_rmw` / `create_atomic_cas`: atomics.
 * `TensorHandle`: one value of a kernel, a numpy array and a Triton dtype.
 * `GridExecutor.__call__`: one launch. `interpreter_builder.set_grid_idx`: the next program.
+* `FunctionRewriter.ast_transformer`: rewrites the source of a kernel before it is interpreted.
 
 What the interpreter gets wrong for legal kernels is mended here, so that no right kernel pays for
 it: bf16 (kept as fp32 numbers that are rounded to bf16 after every operation, to nearest even),
 lanes that are masked off without `other` (undefined on a GPU: they read as NaN here, not as a
 convenient zero), run-time loop variables without `.to()`, grids given as lists or computed from
-scalar arguments, and the common libdevice functions.
+scalar arguments, the common libdevice functions, and `and`, `or`, `not` between blocks, which
+Python decides by one truth value and the compiler lane by lane.
 """
 
 from __future__ import annotations
 
+import ast
+import builtins
 import dataclasses
 import math
 import sys
@@ -164,6 +168,7 @@ def install(recorder, file: str) -> None:
     BUILDER.create_masked_store = masked_store
     BUILDER.create_atomic_rmw = atomic_rmw
     BUILDER.create_atomic_cas = atomic_cas
+    _mend_logic(file)
     _interpret_library()
     _patch_language_once()
     _mend_bf16()
@@ -211,6 +216,124 @@ def _patch_language_once() -> None:
     scope = types.FunctionType(everything.__code__, {"tl": tl, "core": tl.core})
     interp._patch_lang(scope)
     interp._patch_lang = lambda fn: Kept()
+
+
+# What the compiler says of these; the interpreter's Python would go on with one truth value.
+ONE_TRUTH = (
+    "a block has no single truth value, so it cannot decide an `if` or a `while`. Combine blocks "
+    "with & | ~ (each comparison in parentheses) and choose between lanes with tl.where"
+)
+CHAINED = (
+    "comparisons cannot be chained in a kernel: write (a <= b) & (b < c) instead of a <= b < c"
+)
+
+
+class _Rewriter(interp.ASTTransformer):
+    """The interpreter's rewriting of a kernel's source, and the compiler's meaning of its logic.
+
+    `a and b` becomes `kata_logic("logical_and", lambda: a, lambda: b)`, and so on; the functions
+    called are found in the kernel's globals, where Triton puts all globals of its interpreter.
+    """
+
+    def visit_Assign(self, node):
+        return self.generic_visit(super().visit_Assign(node))
+
+    def visit_BoolOp(self, node):
+        self.generic_visit(node)
+        method = "logical_and" if isinstance(node.op, ast.And) else "logical_or"
+        return self._call("kata_logic", node, ast.Constant(method), *map(self._later, node.values))
+
+    def visit_UnaryOp(self, node):
+        self.generic_visit(node)
+        return self._call("kata_not", node, node.operand) if isinstance(node.op, ast.Not) else node
+
+    def visit_Compare(self, node):
+        self.generic_visit(node)
+        return self._call("kata_chain", node) if len(node.ops) > 1 else node
+
+    def visit_Call(self, node):
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in ("max", "min"):
+            node.func = self._call("kata_extreme", node.func, node.func)
+        return node
+
+    @staticmethod
+    def _call(name, node, *arguments):
+        function = ast.copy_location(ast.Name(name, ast.Load()), node)
+        return ast.copy_location(ast.Call(function, list(arguments), []), node)
+
+    @staticmethod
+    def _later(node):
+        nothing = ast.arguments([], [], None, [], [], None, [])
+        return ast.copy_location(ast.Lambda(nothing, node), node)
+
+
+def _logic(method, *operands):
+    """`and` or `or` as the compiler has it: blocks lane by lane, the first constant that decides."""
+    blocks, value = [], None
+    for operand in operands:
+        value = operand()
+        if isinstance(value, tl.tensor):
+            blocks.append(value)
+        elif bool(value) is (method == "logical_or"):
+            return value
+    while len(blocks) >= 2:
+        right = blocks.pop()
+        blocks.append(getattr(blocks.pop(), method)(right))
+    return blocks[0] if blocks else value
+
+
+def _not(value):
+    return value.__not__() if isinstance(value, tl.tensor) else not value
+
+
+def _chain():
+    raise ValueError(CHAINED)
+
+
+def _extreme(function):
+    """`max` and `min` of two or more values, of which a block or a scalar makes it tl.maximum."""
+    elementwise = {builtins.max: tl.maximum, builtins.min: tl.minimum}.get(function)
+    if elementwise is None:
+        return function
+
+    def call(*values, **named):
+        if len(values) < 2 or named or not any(isinstance(v, tl.tensor) for v in values):
+            return function(*values, **named)
+        result = values[0]
+        for value in values[1:]:
+            both = any(isinstance(v, tl.tensor) for v in (result, value))
+            result = elementwise(result, value) if both else function(result, value)
+        return result
+
+    return call
+
+
+def _mend_logic(file: str) -> None:
+    """`and`, `or`, `not`, `max` and `min` between blocks; a block is no condition in `file`.
+
+    Triton's own code asks blocks for their truth where it means "is there one".
+    """
+    transformer = _Rewriter()
+    interp.FunctionRewriter.ast_transformer = transformer
+    helpers = {"kata_logic": _logic, "kata_not": _not, "kata_chain": _chain}
+    for name, helper in (helpers | {"kata_extreme": _extreme}).items():
+        setattr(interp, name, helper)
+    original_patch = interp._patch_lang_tensor
+
+    def truth(self):
+        data = self.handle.data
+        if data.size == 1:
+            return bool(data.reshape(-1)[0])
+        if sys._getframe(1).f_code.co_filename == file:
+            raise ValueError(ONE_TRUTH)
+        return True
+
+    def patch(tensor, scope):
+        original_patch(tensor, scope)
+        scope.set_attr(tensor, "__bool__", truth)
+
+    interp._patch_lang_tensor = patch
 
 
 def _mend_bf16() -> None:

@@ -328,6 +328,81 @@ def test_an_error_in_a_kernel_names_its_line(traced):
     assert "power of 2" in error["message"]
 
 
+LOGIC = """
+@triton.jit
+def kernel(x_ptr, out_ptr, n, OP: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i)
+    if OP == "and":
+        mask = i < 3 and x > 1
+    elif OP == "or":
+        mask = (i < 3) or (x > 3)
+    elif OP == "not":
+        mask = not (i < 3)
+    elif OP == "three":
+        mask = i > 0 and not (x > 4) and i < n
+    elif OP == "a constant that says nothing":
+        mask = WIDE and i < 3
+    elif OP == "a constant that decides":
+        mask = not WIDE and tl.load(x_ptr + 1000) > 0
+    elif OP == "scalars":
+        mask = i < (3 if n > 2 and n < 100 else 0)
+    elif OP == "largest":
+        mask = max(x, 3) > 3
+    elif OP == "numbers":
+        mask = i < min(max(n, 3), 4)
+    elif OP == "chain":
+        mask = 0 <= i < n
+    elif OP == "if":
+        mask = i < 3
+        if mask:
+            mask = i < 2
+    tl.store(out_ptr + i, tl.where(mask, 1, 0))
+
+def run(x, op):
+    out = torch.empty_like(x)
+    kernel[(1,)](x, out, x.numel(), OP=op, WIDE=True, BLOCK=8)
+    return out
+"""
+
+
+@pytest.fixture(scope="module")
+def logic(traced):
+    return traced(LOGIC, "x", "op")
+
+
+@pytest.mark.parametrize(
+    ("op", "want"),
+    [
+        ("and", [0, 0, 1, 0, 0, 0, 0, 0]),
+        ("or", [1, 1, 1, 0, 1, 1, 1, 1]),
+        ("not", [0, 0, 0, 1, 1, 1, 1, 1]),
+        ("three", [0, 1, 1, 1, 1, 0, 0, 0]),
+        ("a constant that says nothing", [1, 1, 1, 0, 0, 0, 0, 0]),
+        ("a constant that decides", [0] * 8),
+        ("scalars", [1, 1, 1, 0, 0, 0, 0, 0]),
+        ("largest", [0, 0, 0, 0, 1, 1, 1, 1]),
+        ("numbers", [1, 1, 1, 1, 0, 0, 0, 0]),
+    ],
+)
+def test_logic_between_blocks_works_lane_by_lane(logic, op, want):
+    """As in compiled code, where Python would ask a whole block for one truth value."""
+    seen = logic(torch.arange(8, dtype=I32), op)
+    assert seen.error is None, seen.error
+    assert seen.out.tolist() == want
+    assert not seen.outside
+
+
+@pytest.mark.parametrize(
+    ("op", "line", "said"),
+    [("chain", "0 <= i < n", "cannot be chained"), ("if", "if mask:", "no single truth value")],
+)
+def test_what_the_compiler_refuses_of_logic_is_refused(logic, op, line, said):
+    error = logic(torch.arange(8, dtype=I32), op).error
+    assert said in error["message"]
+    assert error["line"] == logic.line(line)
+
+
 # ---- what the project takes from Triton without its leave ---------------------------------------
 
 
@@ -337,7 +412,7 @@ def test_an_error_in_a_kernel_names_its_line(traced):
     InterpretedFunction GridExecutor TensorHandle _interpreter _get_np_dtype _patch_lang
     _validate_np_data_size interpreter_builder interpreter_semantic
     GridExecutor._init_args_hst GridExecutor._restore_args_dev GridExecutor.__call__
-    TensorHandle.__post_init__
+    TensorHandle.__post_init__ FunctionRewriter.ast_transformer ASTTransformer _patch_lang_tensor
     InterpreterBuilder.cast_impl InterpreterBuilder.create_atomic_cas
     InterpreterBuilder.create_atomic_rmw InterpreterBuilder.create_bitcast
     InterpreterBuilder.create_dot InterpreterBuilder.create_fabs
