@@ -22,6 +22,9 @@ MODULES = (
     "torch",
     "torch.utils._python_dispatch",
 )
+# torch._dynamo, which a file may well import, wraps this one itself. Nothing that is judged draws
+# random numbers in this process.
+REPLACEABLE = {"torch.manual_seed"}
 PACKAGES = ("grader", "triton.language", "triton.runtime")  # with the classes defined in them
 MOST = 3  # names that a message gives
 
@@ -50,6 +53,8 @@ class Guard:
         for name, value in list(namespace.items()):
             if owner == "torch" and isinstance(value, type):
                 continue  # setting a default dtype changes torch.Storage
+            if f"{owner}.{name}" in REPLACEABLE:
+                continue
             if own or callable(value) or isinstance(value, (staticmethod, classmethod)):
                 if name.startswith("__") and not callable(value):
                     continue

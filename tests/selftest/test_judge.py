@@ -178,3 +178,34 @@ def test_a_nursery_from_beginning_to_end(monkeypatch):
     with pytest.raises(WireError, match="finished"):
         nursery.spawn("trace", {})
     nursery.close()  # twice does no harm
+
+
+# ---- kernels that are launched while the file is imported ----------------------------------------
+
+AT_IMPORT = "\nprint(add(torch.ones(3), torch.ones(3)))\n"
+
+
+def test_a_launch_at_module_level_is_run_and_forgotten(nursery, short_kata, tmp_path, hasty):
+    """As in a notebook: the launcher is called below its definition."""
+    file = tmp_path / "kernel.py"
+    right = golden("right").read_text()
+    lanes = {"trace": True, "compile": True, "gpu": False}
+    # This call reads past the end of y: what is graded is the launcher, not how it was called.
+    wrong_call = "\nadd_kernel[(1,)](torch.ones(3), torch.ones(1), torch.empty(3), 3, BLOCK_SIZE=4)"
+    file.write_text(right + AT_IMPORT + wrong_call)
+    card = grade(KATA, file, nursery, lanes, "judge")
+    assert [c.message for c in card.checks if c.status == "failed"] == []
+    # What it does wrong in every call is seen as ever.
+    file.write_text(right.replace("mask = offsets < n_elements", "mask = offsets >= 0") + AT_IMPORT)
+    card = grade(KATA, file, nursery, lanes, "judge")
+    assert "mask" in {c.concept for c in card.checks if c.status == "failed"}
+
+
+def test_a_kernel_that_never_ends_at_import(judged, tmp_path):
+    file = tmp_path / "kernel.py"
+    spin = "@triton.jit\ndef spin(x_ptr):\n    while tl.load(x_ptr) == 1:\n        pass\n"
+    file.write_text(golden("right").read_text() + f"\n{spin}\nspin[(1,)](torch.ones(1))\n")
+    card = judged(file)
+    assert {c.message for c in card.checks if c.status == "failed"} == {
+        "the file does not import: its import does not end"
+    }

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from grader.guard import Guard
 from grader.memory import Memory
 from grader.watch import Watch
 
@@ -143,3 +144,32 @@ def test_filling_new_memory_is_no_tampering(x):
 def test_a_copy_to_another_dtype_or_device_is_arithmetic(x):
     assert foreign(lambda x: x.to(torch.float32), x) == []
     assert foreign(lambda x: x.double(), x) == ["_to_copy"]
+
+
+def test_an_operator_made_of_python_is_seen_through(x):
+    """What torch.library.custom_op wraps may do what a launcher may, and no more."""
+
+    @torch.library.custom_op("katas_selftest::honest", mutates_args=())
+    def honest(x: torch.Tensor) -> torch.Tensor:
+        return torch.empty_like(x)
+
+    @torch.library.custom_op("katas_selftest::adds", mutates_args=())
+    def adds(x: torch.Tensor) -> torch.Tensor:
+        return honest(x) + x
+
+    memory = Memory()
+    assert foreign(honest, x, memory=memory) == []
+    assert len(memory.buffers) == 1
+    assert foreign(adds, x) == ["add"]
+
+
+# ---- the guard ----------------------------------------------------------------------------------
+
+
+def test_torch_dynamo_may_be_imported(monkeypatch):
+    """It wraps torch.manual_seed; nothing else that it touches is watched."""
+    guard = Guard()
+    monkeypatch.setattr(torch, "manual_seed", lambda seed: None)
+    assert guard.changed() == []
+    monkeypatch.setattr(torch, "empty", torch.zeros)
+    assert guard.changed() == ["torch.empty"]
