@@ -7,6 +7,8 @@ file (seen the same in Triton 3.6 to 3.9; tests/selftest/test_interpreter.py not
   descriptor accesses all end there. `create_atomic_rmw` / `create_atomic_cas`: atomics.
 * `TensorHandle`: one value of a kernel, a numpy array and a Triton dtype.
 * `GridExecutor.__call__`: one launch. `interpreter_builder.set_grid_idx`: the next program.
+* `ReduceOps.generic_reduce`, `ScanOps.generic_scan`: tl.reduce and tl.associative_scan with a
+  function of the kernel's own.
 * `FunctionRewriter.ast_transformer`: rewrites the source of a kernel before it is interpreted.
 
 What the interpreter gets wrong for legal kernels is mended here, so that no right kernel pays for
@@ -149,7 +151,11 @@ def install(recorder, file: str) -> None:
 
     def atomic_rmw(self, operation, ptr, val, mask, sem, scope):
         mask = as_mask(mask, ptr.data.shape)
-        inside = recorder.access("atomic", ptr.data, mask, val.data.dtype.itemsize, line())
+        bf16 = _is_bf16(val.dtype.scalar)
+        size = 2 if bf16 else val.data.dtype.itemsize
+        inside = recorder.access("atomic", ptr.data, mask, size, line())
+        if bf16:  # Triton has atomic_add alone for it
+            return TensorHandle(_add_bf16(ptr.data, val.data, inside), val.dtype.scalar)
         operation = self.ir_rmw_op_to_interpreter_rmw_op[operation]
         sem = self.ir_sem_to_interpreter_sem[sem]
         old = interp._interpreter.atomic_rmw(operation, ptr.data, val.data, inside, sem)
@@ -159,9 +165,15 @@ def install(recorder, file: str) -> None:
 
     def atomic_cas(self, ptr, cmp, val, sem, scope):
         mask = np.ones(ptr.data.shape, dtype=bool)
-        inside = recorder.access("atomic", ptr.data, mask, val.data.dtype.itemsize, line())
+        bf16 = _is_bf16(cmp.dtype.scalar)
+        size = 2 if bf16 else val.data.dtype.itemsize
+        inside = recorder.access("atomic", ptr.data, mask, size, line())
         if not inside.all():
             return TensorHandle(poison(ptr.data.shape, cmp.data.dtype), cmp.dtype.scalar)
+        if bf16:
+            bits = [TensorHandle(pack_bf16(one.data), tl.uint16) for one in (cmp, val)]
+            old = original_cas(self, ptr, *bits, sem, scope).data
+            return TensorHandle(unpack_bf16(old), cmp.dtype.scalar)
         return original_cas(self, ptr, cmp, val, sem, scope)
 
     BUILDER.create_masked_load = masked_load
@@ -174,8 +186,30 @@ def install(recorder, file: str) -> None:
     _mend_bf16()
     _mend_scalars()
     _mend_dot()
+    _mend_reductions()
     _mend_libdevice()
     _record_launches(recorder)
+
+
+def _add_bf16(addresses: np.ndarray, values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """An atomic addition of bf16 numbers, one after another where lanes share an address.
+
+    Gives what stood there before each lane's turn.
+    """
+    flat = addresses.reshape(-1)
+    values = np.broadcast_to(values, addresses.shape).reshape(-1)
+    old = np.zeros(flat.shape, np.float32)
+    waiting = np.flatnonzero(mask)
+    while waiting.size:
+        _, first = np.unique(flat[waiting], return_index=True)
+        turn = waiting[first]
+        at, on = np.ascontiguousarray(flat[turn]), np.ones(turn.shape, bool)
+        none = np.zeros(turn.shape, np.uint16)
+        before = unpack_bf16(interp._interpreter.load(at, on, none, np.dtype(np.uint16)))
+        interp._interpreter.store(at, pack_bf16(before + values[turn]), on)
+        old[turn] = before
+        waiting = np.delete(waiting, first)
+    return old.reshape(addresses.shape)
 
 
 def _interpret_library() -> None:
@@ -433,6 +467,58 @@ def _mend_dot() -> None:
         return TensorHandle(product.astype(d.data.dtype) + d.data, d.dtype.scalar)
 
     BUILDER.create_dot = dot
+
+
+def _mend_reductions() -> None:
+    """tl.reduce and tl.associative_scan call the combining function on whole blocks, not on numbers.
+
+    A block of n takes log2(n) calls: a reduction joins neighbours until one is left, a scan joins
+    each element with what stands 1, 2, 4, ... places before it. Both keep the order of operands,
+    and all blocks keep sizes that are powers of two.
+    """
+
+    def combined(self, left, right, types):
+        """The function on two tuples of arrays, in the interpreter's form: arrays of these types."""
+        blocks = [self.to_tensor(d, t) for d, t in zip([*left, *right], types * 2, strict=True)]
+        results = self.combine_fn.rewrite()(*blocks)
+        results = results if isinstance(results, (tuple, tl.core.tuple)) else (results,)
+        arrays = []
+        for result, data in zip(results, left, strict=True):
+            new = result.handle.data if isinstance(result, tl.tensor) else np.asarray(result)
+            arrays.append(np.broadcast_to(new, data.shape).astype(data.dtype))
+        return arrays
+
+    def reduce(self, input):
+        types = [arg.dtype for arg in input]
+        axis, shape = self.axis, input[0].handle.data.shape
+        arrays = [arg.handle.data.reshape(-1) if axis is None else arg.handle.data for arg in input]
+        arrays = [np.moveaxis(data, axis or 0, 0) for data in arrays]
+        while len(arrays[0]) > 1:
+            left, right = [d[0::2] for d in arrays], [d[1::2] for d in arrays]
+            arrays = combined(self, left, right, types)
+        arrays = [data[0] for data in arrays]
+        if self.keep_dims and axis is None:
+            arrays = [data.reshape((1,) * len(shape)) for data in arrays]
+        elif self.keep_dims:
+            arrays = [np.expand_dims(data, axis) for data in arrays]
+        return [self.to_tensor(*one) for one in zip(arrays, types, strict=True)]
+
+    def scan(self, input):
+        types = [arg.dtype for arg in input]
+        arrays = [np.moveaxis(arg.handle.data, self.axis, 0) for arg in input]
+        step = 1
+        while step < len(arrays[0]):
+            earlier = [np.roll(data, step, axis=0) for data in arrays]
+            joined = combined(self, earlier, arrays, types)
+            for new, data in zip(joined, arrays, strict=True):
+                new[:step] = data[:step]
+            arrays = joined
+            step *= 2
+        arrays = [np.moveaxis(data, 0, self.axis) for data in arrays]
+        return [self.to_tensor(*one) for one in zip(arrays, types, strict=True)]
+
+    interp.ReduceOps.generic_reduce = reduce
+    interp.ScanOps.generic_scan = scan
 
 
 def _record_launches(recorder) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import pytest
 import torch
@@ -403,6 +404,183 @@ def test_what_the_compiler_refuses_of_logic_is_refused(logic, op, line, said):
     assert error["line"] == logic.line(line)
 
 
+REDUCTIONS = """
+@triton.jit
+def plus(a, b):
+    return a + b
+
+@triton.jit
+def later(a, b):
+    return b
+
+@triton.jit
+def affine(a1, b1, a2, b2):
+    return a1 * a2, b1 * a2 + b2
+
+@triton.jit
+def further(v1, i1, v2, i2):
+    keep = (v1 > v2) or (v1 == v2 and i1 < i2)
+    return tl.where(keep, v1, v2), tl.where(keep, i1, i2)
+
+@triton.jit
+def kernel(x_ptr, y_ptr, out_ptr, OP: tl.constexpr, R: tl.constexpr, C: tl.constexpr):
+    i = tl.arange(0, R)[:, None]
+    j = tl.arange(0, C)[None, :]
+    x = tl.load(x_ptr + i * C + j)
+    y = tl.load(y_ptr + i * C + j)
+    if OP == "rows":
+        r = tl.reduce(x, 1, plus)[:, None]
+    elif OP == "columns":
+        r = tl.reduce(x, 0, plus, keep_dims=True)
+    elif OP == "all":
+        r = tl.reduce(x, None, plus)
+    elif OP == "all kept":
+        r = tl.reduce(x, None, plus, keep_dims=True)
+    elif OP == "order":
+        r = tl.reduce(x, 1, later)[:, None]
+    elif OP == "pair":
+        v, at = tl.reduce((x, j + i * 0), 1, further)
+        r = (v + at.to(tl.float32))[:, None]
+    elif OP == "scan":
+        r = tl.associative_scan(x, 1, plus)
+    elif OP == "scan down":
+        r = tl.associative_scan(x, 0, plus)
+    elif OP == "scan back":
+        r = tl.associative_scan(x, 1, plus, reverse=True)
+    elif OP == "recurrence":
+        _, r = tl.associative_scan((x, y), 1, affine)
+    elif OP == "scan of one":
+        r = tl.associative_scan(tl.sum(x, 1)[:, None], 1, plus)
+    tl.store(out_ptr + i * C + j, (x * 0 + r).to(x.dtype))
+
+def run(x, y, op):
+    out = torch.empty_like(x)
+    kernel[(1,)](x, y, out, OP=op, R=x.shape[0], C=x.shape[1])
+    return out
+"""
+
+
+@pytest.fixture(scope="module")
+def reduction(traced):
+    return traced(REDUCTIONS, "x", "y", "op")
+
+
+def recurrence(x, y):
+    rows = [y[:, 0]]
+    for j in range(1, x.shape[1]):
+        rows.append(rows[-1] * x[:, j] + y[:, j])
+    return torch.stack(rows, 1)
+
+
+@pytest.mark.parametrize("dtype", [F32, B16])
+@pytest.mark.parametrize(
+    ("op", "formula"),
+    [
+        ("rows", lambda x, y: x.sum(1, keepdim=True)),
+        ("columns", lambda x, y: x.sum(0, keepdim=True)),
+        ("all", lambda x, y: x.sum()),
+        ("all kept", lambda x, y: x.sum()),
+        ("order", lambda x, y: x[:, -1:]),
+        ("pair", lambda x, y: x.amax(1, keepdim=True) + x.argmax(1, keepdim=True)),
+        ("scan", lambda x, y: x.cumsum(1)),
+        ("scan down", lambda x, y: x.cumsum(0)),
+        ("scan back", lambda x, y: x.flip(1).cumsum(1).flip(1)),
+        ("recurrence", recurrence),
+        ("scan of one", lambda x, y: x.sum(1, keepdim=True)),
+    ],
+)
+def test_reductions_and_scans_with_a_function_of_ones_own(reduction, op, formula, dtype):
+    generator = torch.Generator().manual_seed(6)
+    x, y = (torch.randint(-2, 3, (4, 8), generator=generator).to(dtype) for _ in "xy")
+    seen = reduction(x, y, op)
+    assert seen.error is None, seen.error
+    assert torch.equal(seen.out, formula(x, y).expand(4, 8))
+
+
+def test_reducing_a_wide_block_takes_few_calls(traced):
+    file = traced(
+        """
+        @triton.jit
+        def plus(a, b):
+            return a + b
+
+        @triton.jit
+        def kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+            i = tl.arange(0, BLOCK)
+            x = tl.load(x_ptr + i)
+            tl.store(out_ptr + i, tl.associative_scan(x, 0, plus) + tl.reduce(x, 0, plus))
+
+        def run(x):
+            out = torch.empty_like(x)
+            kernel[(1,)](x, out, BLOCK=x.numel())
+            return out
+        """,
+        "x",
+    )
+    x = torch.ones(1 << 16)
+    start = time.perf_counter()
+    assert file(x).out[-1] == 2 << 16
+    assert time.perf_counter() - start < 5  # one call a number takes a minute
+
+
+# ---- atomics ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def atomics(traced):
+    return traced(
+        """
+        @triton.jit
+        def kernel(x_ptr, out_ptr, n, OP: tl.constexpr, BINS: tl.constexpr, BLOCK: tl.constexpr):
+            i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+            x = tl.load(x_ptr + i, mask=i < n)
+            if OP == "add":
+                tl.atomic_add(out_ptr + i % BINS, x, mask=i < n)
+            elif OP == "before":
+                tl.store(out_ptr + i, tl.atomic_add(x_ptr + i, x, mask=i < n), mask=i < n)
+            elif OP == "outside":
+                tl.atomic_add(out_ptr + i, x)
+            else:
+                new = tl.max(x, 0).to(x.dtype)
+                tl.atomic_cas(out_ptr + tl.program_id(0), tl.zeros((), x.dtype), new)
+
+        def run(x, op, bins):
+            out = torch.zeros(bins, dtype=x.dtype)
+            kernel[(triton.cdiv(x.numel(), 16),)](x, out, x.numel(), OP=op, BINS=bins, BLOCK=16)
+            return out
+        """,
+        *("x", "op", "bins"),
+    )
+
+
+@pytest.mark.parametrize("dtype", [F32, B16, torch.float16])
+class TestAtomics:
+    def test_lanes_that_share_an_address_are_added_one_after_another(self, atomics, dtype):
+        x = torch.randn(77, generator=torch.Generator().manual_seed(8)).to(dtype)
+        want = torch.zeros(4, dtype=dtype)
+        for i, value in enumerate(x):
+            want[i % 4] += value  # rounded every time
+        seen = atomics(x, "add", 4)
+        assert torch.equal(seen.out, want)
+        assert (seen.coverage & 1).all()
+
+    def test_the_value_before_is_returned(self, atomics, dtype):
+        x = torch.arange(1, 33).to(dtype)
+        assert torch.equal(atomics(x, "before", 32).out, x)
+
+    def test_addresses_are_those_of_the_elements(self, atomics, dtype):
+        seen = atomics(torch.ones(20, dtype=dtype), "outside", 20)
+        (event,) = seen.outside
+        assert (event["buffer"], event["op"], event["count"]) == ("out", "atomic", 12)
+        assert event["distance"] == 12
+
+    def test_compare_and_swap(self, atomics, dtype):
+        x = torch.arange(32).to(dtype)
+        seen = atomics(x, "swap", 3)
+        assert seen.error is None, seen.error
+        assert seen.out.tolist() == [15, 31, 0]
+
+
 # ---- what the project takes from Triton without its leave ---------------------------------------
 
 
@@ -413,6 +591,7 @@ def test_what_the_compiler_refuses_of_logic_is_refused(logic, op, line, said):
     _validate_np_data_size interpreter_builder interpreter_semantic
     GridExecutor._init_args_hst GridExecutor._restore_args_dev GridExecutor.__call__
     TensorHandle.__post_init__ FunctionRewriter.ast_transformer ASTTransformer _patch_lang_tensor
+    ReduceOps.generic_reduce ScanOps.generic_scan
     InterpreterBuilder.cast_impl InterpreterBuilder.create_atomic_cas
     InterpreterBuilder.create_atomic_rmw InterpreterBuilder.create_bitcast
     InterpreterBuilder.create_dot InterpreterBuilder.create_fabs
