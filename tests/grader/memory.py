@@ -13,11 +13,13 @@ from __future__ import annotations
 import bisect
 import ctypes
 import mmap
+import weakref
 
 import numpy as np
 import torch
 
 GAP = 1 << 16  # bytes before and after each buffer
+MOST_MADE = 16  # elements of one call that may come from Python numbers, torch.tensor([s]) for one
 POISON_INT = {1: 0x55, 2: 0x5555, 4: 0x55555555, 8: 0x5555555555555555}
 
 
@@ -26,7 +28,7 @@ class Buffer:
 
     def __init__(self, name: str, kind: str, start: int, raw: np.ndarray, itemsize: int):
         self.name = name
-        self.kind = kind  # input | empty | filled | copy | foreign
+        self.kind = kind  # input | empty | filled | copy | foreign | kept
         self.start = start
         self.end = start + raw.nbytes
         self.raw = raw
@@ -43,6 +45,8 @@ class Buffer:
         )  # two programs of one launch stored here
         self.writer: np.ndarray = np.full(self.elements, -1, np.int32)  # program of this launch
         self.reader: np.ndarray | None = None  # likewise for loads (not of inputs)
+        self.filled: np.ndarray | None = None  # of a kept one: filled in this call
+        self.adopted = False  # is it memory that the launcher got in some way of its own?
         self.loaded_bytes = self.stored_bytes = 0
         self.conflicts = 0  # stores of a different value to an element another program wrote
 
@@ -58,6 +62,33 @@ class Buffer:
     def resync(self) -> None:
         """Take the present bytes as the expected ones (after an allowed operation)."""
         np.copyto(self.shadow, self.raw)
+
+    def keep(self) -> None:
+        """Make it one that an earlier call left behind: nothing in it is this call's work."""
+        self.kind = "kept"
+        self.filled = np.zeros(self.elements, bool)
+        for flags in (self.read, self.written, self.masked_off, self.twice):
+            flags.fill(False)
+        self.loaded_bytes = self.stored_bytes = self.conflicts = 0
+
+    def stale(self, at: np.ndarray) -> int:
+        """How many of these elements hold what an earlier call left there."""
+        if self.filled is None:
+            return 0
+        return int(np.count_nonzero(~(self.filled[at] | self.written[at])))
+
+    def places(self, tensor) -> np.ndarray:
+        """Element numbers of a tensor that lies here; of another element size: of all it touches."""
+        wide = tensor.element_size()
+        start = tensor.untyped_storage().data_ptr() - self.start + tensor.storage_offset() * wide
+        at = np.full(tuple(tensor.shape), start, np.int64)
+        for axis, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
+            steps = np.arange(size, dtype=np.int64) * (stride * wide)
+            at += steps.reshape(-1, *[1] * (tensor.dim() - axis - 1))
+        flat = at.reshape(-1)
+        if wide > self.itemsize:
+            flat = (flat[:, None] + np.arange(0, wide, self.itemsize)).reshape(-1)
+        return flat // self.itemsize
 
     def tampered(self) -> int:
         """How many elements differ from what kernels and allocations left there."""
@@ -76,6 +107,10 @@ class Memory:
         self.buffers: list[Buffer] = []
         self._starts: list[int] = []
         self._keep: list = []
+        self._rooms: list[tuple] = []  # of what the launcher allocated: weak reference, bytes
+        self._kept: list[tuple] = []  # likewise, of earlier calls
+        self.made = 0  # elements that came from Python numbers
+        self.looked = False  # has Python looked at what is in a tensor?
 
     def find(self, address: int) -> Buffer | None:
         """The buffer at or nearest to this byte address."""
@@ -97,6 +132,8 @@ class Memory:
         tensor = torch.frombuffer(room, dtype=dtype, count=nbytes // itemsize, offset=GAP)
         raw = np.frombuffer(room, np.uint8, nbytes, GAP)
         self._keep.append(room)
+        if kind != "input":
+            self._rooms.append((weakref.ref(room), nbytes))
         return tensor, self.add(Buffer(name, kind, tensor.data_ptr(), raw, itemsize))
 
     def place(self, size, stride, dtype, name: str, kind: str, offset: int = 0, elements=None):
@@ -128,8 +165,62 @@ class Memory:
             return self.buffers[at]
         return None
 
+    # ---- what was not allocated here -----------------------------------------------------------
+
+    def rooms(self) -> list[tuple]:
+        """What launchers still hold of the memory that they allocated here or earlier."""
+        return [kept for kept in self._kept + self._rooms if kept[0]() is not None]
+
+    def remember(self, rooms: list[tuple]) -> None:
+        """Know the memory of earlier calls when it comes up again."""
+        self._kept = rooms
+
+    def age(self) -> None:
+        """A second call begins: what the first one allocated is kept now, and the rest unknown."""
+        self.buffers = [b for b in self.buffers if not b.adopted]
+        self._starts = [b.start for b in self.buffers]
+        for buffer in self.buffers:
+            if buffer.kind != "input":
+                buffer.keep()
+        self.made, self.looked = 0, False
+
+    def known(self, tensor) -> Buffer | None:
+        """The buffer that holds this tensor, be it one that an earlier call allocated."""
+        buffer = self.of(tensor)
+        if buffer is not None or not self._kept:
+            return buffer
+        try:
+            start = tensor.untyped_storage().data_ptr()
+        except Exception:
+            return None
+        for reference, nbytes in self._kept:
+            room = reference()
+            if room is None:
+                continue
+            raw = np.frombuffer(room, np.uint8, nbytes, GAP)
+            first = raw.__array_interface__["data"][0]
+            if first <= start < first + nbytes:
+                self._keep.append(room)
+                itemsize = tensor.element_size()
+                buffer = self.add(Buffer("", "kept", first, raw, itemsize))
+                buffer.keep()
+                return buffer
+        return None
+
+    def few(self, elements: int) -> bool:
+        """Whether so many elements more may come from Python numbers in this call.
+
+        A scalar in a tensor is fine; results that Python works out are not. So there may be a few
+        only, and none once Python has looked at what a tensor holds.
+        """
+        self.made += elements
+        return self.made <= MOST_MADE and not self.looked
+
     def adopt(self, tensor, name: str) -> Buffer | None:
-        """Register a storage that was made in some way the memory did not see ('foreign')."""
+        """Register a storage that was made in some way the memory did not see.
+
+        It is 'filled' if it is so small that numbers of Python may be in it, else 'foreign'.
+        """
         storage = tensor.untyped_storage()
         if storage.nbytes() == 0 or storage.data_ptr() == 0 or tensor.device.type != "cpu":
             return None
@@ -137,7 +228,10 @@ class Memory:
         raw = np.frombuffer(view, np.uint8)
         self._keep.append(storage)
         itemsize = tensor.element_size()
-        return self.add(Buffer(name, "foreign", storage.data_ptr(), raw, itemsize))
+        kind = "filled" if self.few(max(raw.size // itemsize, 1)) else "foreign"
+        buffer = self.add(Buffer(name, kind, storage.data_ptr(), raw, itemsize))
+        buffer.adopted = True
+        return buffer
 
 
 def poison(flat: torch.Tensor) -> None:

@@ -141,7 +141,7 @@ class Recorder:
         if not hasattr(value, "untyped_storage"):
             return
         plain = name.removesuffix("_ptr").removesuffix("_desc") or name
-        buffer = self.memory.of(value)
+        buffer = self.memory.known(value)
         if buffer is None:
             self.memory.adopt(value, plain)
         elif not buffer.name:
@@ -200,7 +200,8 @@ class Recorder:
         if op == "atomic":
             self._active = True
             self._launch["atomics"] += 1
-            buffer.written[at] = True
+            if buffer.kind != "kept":  # what an earlier call left there is still part of it
+                buffer.written[at] = True
             buffer.stored_bytes += picked.size * itemsize
             return
         if buffer.kind == "empty":
@@ -209,6 +210,10 @@ class Recorder:
                 self._hazard("uninitialised", line, buffer, unwritten)
         elif buffer.kind == "foreign":
             self._hazard("foreign-read", line, buffer, picked.size)
+        elif buffer.kind == "kept":
+            stale = buffer.stale(at)
+            if stale:
+                self._hazard("foreign-read", line, buffer, stale)
         if buffer.stored_bytes:
             self._race(buffer, buffer.writer[at], line)
         if buffer.kind != "input":

@@ -10,6 +10,7 @@ import sys
 from types import FrameType
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 EMPTY = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
@@ -20,7 +21,8 @@ FILLED = {
 COPY = {"clone", "copy_", "contiguous", "copy"}
 QUERY = {"is_pinned", "sym_size", "sym_stride", "sym_numel", "is_contiguous", "dim", "numel",
          "is_strides_like_format", "is_non_overlapping_and_dense", "device", "layout",
-         "stride", "size", "storage_offset", "record_stream", "lift_fresh"}  # fmt: skip
+         "stride", "size", "storage_offset", "record_stream"}  # fmt: skip
+LOOKS = {"tolist", "numpy", "__array__", "__dlpack__", "item"}  # Python gets what a tensor holds
 
 
 class Watch(TorchDispatchMode):
@@ -40,6 +42,16 @@ class Watch(TorchDispatchMode):
         self.allocations: list[dict] = []
         self.paused = False
         self.seen = 0
+        self._looks = _Looks(memory)
+
+    def __enter__(self):
+        super().__enter__()
+        self._looks.__enter__()
+        return self
+
+    def __exit__(self, *exc):
+        self._looks.__exit__(*exc)
+        return super().__exit__(*exc)
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -58,18 +70,24 @@ class Watch(TorchDispatchMode):
         if name in EMPTY:
             return self._allocate(func(*args, **kwargs), "empty")
         if name in FILLED:
+            looked = self.memory is not None and getattr(self.memory, "looked", False)
+            kind = "filled" if not looked or self.memory.few(1) else "foreign"
             out = func(*args, **kwargs)
             if name.endswith("_"):
-                self._settle(args[0], "filled")
+                self._settle(args[0], kind)
                 return out
-            return self._allocate(out, "filled")
+            return self._allocate(out, kind)
+        if name == "lift_fresh":  # the end of torch.tensor, torch.as_tensor and their like
+            out = func(*args, **kwargs)
+            return self._allocate(out, "filled") if self._few(out) else out
         if name in COPY or (name == "_to_copy" and self._same(args[0], kwargs)):
+            kind = "copy" if self._own(args[1 if name in ("copy_", "copy") else 0]) else "foreign"
             out = func(*args, **kwargs)
             self._note_copy(name, out)
             if name == "copy_":
-                self._settle(args[0], "copy")
+                self._settle(args[0], kind)
                 return out
-            return self._allocate(out, "copy")
+            return self._allocate(out, kind)
         if name in QUERY or name in self.allowed or _is_view(func):
             out = func(*args, **kwargs)
             return self._allocate_all(out) if name in self.allowed else out
@@ -105,11 +123,41 @@ class Watch(TorchDispatchMode):
         return placed
 
     def _settle(self, tensor, kind: str) -> None:
-        buffer = self.memory.of(tensor) if self.memory is not None else None
-        if buffer is not None:
-            buffer.resync()
-            if buffer.kind == "empty":
-                buffer.kind = kind
+        """Take what an allowed operation wrote to this tensor as what belongs there."""
+        buffer = self._known(tensor)
+        if buffer is None:
+            return
+        buffer.resync()
+        if kind == "foreign":
+            buffer.kind = kind
+        elif buffer.kind == "empty":
+            buffer.kind = kind
+        elif buffer.kind == "kept" and tensor.numel():
+            buffer.filled[buffer.places(tensor)] = True
+
+    def _known(self, tensor):
+        """The buffer of this tensor, an earlier call's too (the card's memory knows only its own)."""
+        if self.memory is None or not isinstance(tensor, torch.Tensor):
+            return None
+        return getattr(self.memory, "known", self.memory.of)(tensor)
+
+    def _few(self, tensor) -> bool:
+        few = getattr(self.memory, "few", None)
+        unknown = few is not None and tensor.numel() and self._known(tensor) is None
+        return bool(unknown and few(tensor.numel()))
+
+    def _own(self, tensor) -> bool:
+        """Whether what a tensor holds was put there in this call, by kernels or allocations."""
+        if not hasattr(self.memory, "few") or not isinstance(tensor, torch.Tensor):
+            return True
+        if tensor.numel() == 0 or tensor.device.type != self.memory.device:
+            return True
+        buffer = self._known(tensor)
+        if buffer is None:
+            return self.memory.few(tensor.untyped_storage().nbytes() // tensor.element_size())
+        if buffer.kind == "kept":
+            return not buffer.stale(buffer.places(tensor))
+        return buffer.kind != "foreign"
 
     def _note(self, name: str) -> None:
         self.foreign.setdefault(name, {"op": name, "line": self._line()})
@@ -125,6 +173,19 @@ class Watch(TorchDispatchMode):
                 return frame.f_lineno
             frame = frame.f_back
         return 0
+
+
+class _Looks(TorchFunctionMode):
+    """Notes in the memory when Python gets at what a tensor holds."""
+
+    def __init__(self, memory):
+        super().__init__()
+        self.memory = memory
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if getattr(func, "__name__", "") in LOOKS and hasattr(self.memory, "looked"):
+            self.memory.looked = True
+        return func(*args, **(kwargs or {}))
 
 
 def _python_body(name: str, args):

@@ -393,6 +393,7 @@ class TraceLane(Lane):
 
         memory = Memory()
         arguments, tensors = build_arguments(message["args"], blobs, memory)
+        memory.remember(self.recorder.memory.rooms())
         self.recorder.reset(memory, message.get("grid"))
         self.tuner.choose(message.get("config"))
         rounds = [None]
@@ -402,6 +403,7 @@ class TraceLane(Lane):
         for second in rounds:
             if second is not None:
                 refill(tensors, second, blobs, memory)
+                memory.age()
                 for buffer in memory.buffers:
                     buffer.resync()
                 self.recorder.reset(memory, message.get("grid"))
@@ -611,9 +613,10 @@ def _described(result, memory, torch) -> tuple[list[bytes], list[dict]]:
             "storage": None,
         }
         if part.device.type == device and strided and not part.is_conj():
-            buffer = memory.of(part) if memory is not None else None
+            known = getattr(memory, "known", None) or getattr(memory, "of", lambda part: None)
+            buffer = known(part)
             if buffer is not None:
-                fact["storage"] = buffer.name
+                fact["storage"] = None if buffer.kind == "kept" else buffer.name
                 fact["kind"] = buffer.kind
             fact["data"] = len(blobs)
             blobs.append(_raw(part, torch))

@@ -88,9 +88,9 @@ def test_views_lead_to_the_buffer_and_strangers_do_not(memory):
 
 
 def test_a_stranger_can_be_adopted(memory):
-    stranger = torch.arange(6.0)
+    stranger = torch.arange(60.0)
     buffer = memory.adopt(stranger, "table")
-    assert (buffer.name, buffer.kind, buffer.elements) == ("table", "foreign", 6)
+    assert (buffer.name, buffer.kind, buffer.elements) == ("table", "foreign", 60)
     assert memory.of(stranger[3:]) is buffer
     stranger[0] = 9
     assert buffer.tampered() == 1
@@ -100,3 +100,50 @@ def test_a_tensor_without_elements_needs_no_guard(memory):
     tensor = memory.place((0, 5), (5, 1), F32, "x", "input")
     assert (tuple(tensor.shape), tensor.stride()) == ((0, 5), (5, 1))
     assert memory.buffers == []
+
+
+def test_a_few_numbers_of_python_are_no_strangers():
+    """16 elements in all of one call, and none once Python has looked at a tensor."""
+    memory = Memory()
+    kinds = [memory.adopt(torch.ones(n), "s").kind for n in (1, 15, 1)]
+    assert kinds == ["filled", "filled", "foreign"]
+    memory = Memory()
+    memory.looked = True
+    assert memory.adopt(torch.ones(1), "s").kind == "foreign"
+
+
+def test_memory_of_an_earlier_call_is_known_as_long_as_it_lives():
+    first, second = Memory(), Memory()
+    kept, gone = (first.place((4, 3), (3, 1), torch.float32, "", "empty") for _ in range(2))
+    kept.zero_()
+    first.known(kept).resync()
+    rooms = first.rooms()
+    assert len(rooms) == 2
+    del gone, first
+    second.remember(rooms)
+    assert len(second.rooms()) == 1
+    buffer = second.known(kept[1:])
+    assert (buffer.kind, buffer.elements) == ("kept", 12)
+    assert buffer.stale(buffer.places(kept)) == 12
+    buffer.filled[buffer.places(kept[1:, ::2])] = True
+    assert buffer.filled.tolist() == [False] * 3 + [True, False, True] * 3
+    assert second.known(torch.ones(3)) is None
+
+
+def test_places_of_another_element_size():
+    memory = Memory()
+    flat = memory.place((8,), (1,), torch.float32, "", "empty")
+    buffer = memory.of(flat)
+    assert buffer.places(flat.view(torch.float64)[1:3]).tolist() == [2, 3, 4, 5]
+    assert buffer.places(flat.view(torch.float16)[2:5]).tolist() == [1, 1, 2]
+
+
+def test_a_second_call_finds_what_the_first_one_left():
+    memory = Memory()
+    x = memory.place((20,), (1,), torch.float32, "x", "input")
+    mine = memory.place((20,), (1,), torch.float32, "", "filled")
+    table = torch.ones(20)
+    memory.adopt(table, "table")
+    memory.age()
+    assert (memory.of(x).kind, memory.of(mine).kind) == ("input", "kept")
+    assert memory.known(table) is None

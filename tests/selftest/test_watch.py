@@ -163,6 +163,144 @@ def test_an_operator_made_of_python_is_seen_through(x):
     assert foreign(adds, x) == ["add"]
 
 
+# ---- what Python made, and what an earlier call left ---------------------------------------------
+
+COPY = """
+import numpy as np
+
+@triton.jit
+def kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, mask=offsets < n), mask=offsets < n)
+
+@triton.jit
+def scaled(x_ptr, s_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n)
+    tl.store(out_ptr + offsets, x * tl.load(s_ptr), mask=offsets < n)
+
+@triton.jit
+def added(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(out_ptr + offsets, tl.load(x_ptr + offsets, mask=offsets < n), mask=offsets < n)
+
+def copy(x, out):
+    kernel[(triton.cdiv(x.numel(), 16),)](x, out, x.numel(), BLOCK=16)
+    return out
+
+KEPT = {}
+"""
+
+
+def launched(traced, body: str, *arguments, times: int = 1):
+    """What `run(x)` with this body makes known when it is called for the last time."""
+    lines = "".join(f"    {line}\n" for line in body.strip().splitlines())
+    file = traced(f"{COPY}\ndef run(x):\n{lines}", "x")
+    for _ in range(times):
+        seen = file(*(arguments or [torch.arange(40.0)]))
+        assert seen.error is None
+    return seen
+
+
+def wrong(seen) -> list[str]:
+    return [f["op"] for f in seen.foreign] + [h["kind"] for h in seen.hazards]
+
+
+@pytest.mark.parametrize(
+    "made",
+    ["torch.tensor([2.5])", "torch.tensor(2.5)", "torch.as_tensor([2.5])",
+     "torch.from_numpy(np.full(1, 2.5, np.float32))", "torch.tensor([2.5]).clone()"],
+)  # fmt: skip
+def test_a_number_of_python_in_a_tensor(traced, made):
+    body = f"""
+out = torch.empty_like(x)
+scaled[(3,)](x, {made}, out, 40, BLOCK=16)
+return out"""
+    seen = launched(traced, body)
+    assert wrong(seen) == []
+    assert torch.equal(seen.out, torch.arange(40.0) * 2.5)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "torch.tensor([v + 1 for v in x.tolist()])",
+        "torch.tensor([v + 1 for v in x.tolist()]).clone()",
+        "torch.empty_like(x).copy_(torch.tensor([v + 1 for v in x.tolist()]))",
+        "torch.from_numpy(x.numpy() + 1).clone()",
+        "torch.from_numpy(np.asarray(x) + 1).contiguous()",
+    ],
+)
+def test_what_python_works_out_is_not_the_kernels_work(traced, made):
+    seen = launched(traced, f"flat = {made}\nreturn copy(flat, torch.empty_like(x))")
+    assert "foreign-read" in wrong(seen)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "flat[i] = x.tolist()[i] + 1",
+        "flat[i].fill_(x.tolist()[i] + 1)",
+        "copy(torch.tensor([x.tolist()[i] + 1]), flat[i:])",
+        "copy(torch.tensor([float(i + 1)]), flat[i:])",
+    ],
+)
+def test_nor_is_it_bit_by_bit(traced, work):
+    body = f"""
+flat = torch.empty_like(x)
+for i in range(40):
+    {work}
+return copy(flat, torch.empty_like(x))"""
+    assert "foreign-read" in wrong(launched(traced, body))
+
+
+def test_few_results_of_python_are_not_taken_either(traced):
+    body = "return copy(torch.tensor([v + 1 for v in x.tolist()]), torch.empty_like(x))"
+    assert wrong(launched(traced, body, torch.arange(3.0))) == ["foreign-read"]
+
+
+CACHED = """
+if 'work' not in KEPT:
+    KEPT['work'] = torch.empty_like(x)
+work = KEPT['work']
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "work.zero_()\nadded[(3,)](x, work, 40, BLOCK=16)\nreturn copy(work, torch.empty_like(x))",
+        "copy(x, work)\nreturn copy(work, torch.empty_like(x))",
+        "copy(x, work)\nreturn work.clone()",
+        "work.copy_(x)\nreturn copy(work, torch.empty_like(x))",
+        "work[:20].zero_()\nwork[20:].zero_()\nreturn copy(work, torch.empty_like(x))",
+    ],
+)
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_workspace_that_is_kept_between_calls(traced, body, times):
+    assert wrong(launched(traced, CACHED + body, times=times)) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "old = copy(work, torch.empty_like(x))\ncopy(x, work)\nreturn old",
+        "copy(x[:20], work)\nreturn copy(work, torch.empty_like(x))",
+        "work[:39].zero_()\nreturn copy(work, torch.empty_like(x))",
+        "return copy(work.clone(), torch.empty_like(x))",
+        "added[(3,)](x, work, 40, BLOCK=16)\nreturn copy(work, torch.empty_like(x))",
+        "out = torch.empty_like(x)\nout.copy_(work)\nreturn copy(out, torch.empty_like(x))",
+    ],
+)
+def test_what_an_earlier_call_left_there_is_not_this_calls_work(traced, body):
+    assert "foreign-read" in wrong(launched(traced, CACHED + body, times=2))
+
+
+def test_a_kept_workspace_is_no_result(traced):
+    seen = launched(traced, CACHED + "return copy(x, work)", times=2)
+    assert (seen.result[0]["storage"], seen.result[0]["kind"]) == (None, "kept")
+
+
 # ---- the guard ----------------------------------------------------------------------------------
 
 
