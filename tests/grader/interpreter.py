@@ -6,7 +6,8 @@ file (seen the same in Triton 3.6 to 3.9; tests/selftest/test_interpreter.py not
 * `interpreter_builder.create_masked_load` / `create_masked_store`: plain, block-pointer and
   descriptor accesses all end there. `create_atomic_rmw` / `create_atomic_cas`: atomics.
 * `TensorHandle`: one value of a kernel, a numpy array and a Triton dtype.
-* `GridExecutor.__call__`: one launch. `interpreter_builder.set_grid_idx`: the next program.
+* `InterpretedFunction.run`: a launch or a warmup. `GridExecutor.__call__`: one launch.
+  `interpreter_builder.set_grid_idx`: the next program.
 * `ReduceOps.generic_reduce`, `ScanOps.generic_scan`: tl.reduce and tl.associative_scan with a
   function of the kernel's own.
 * `FunctionRewriter.ast_transformer`: rewrites the source of a kernel before it is interpreted.
@@ -188,6 +189,7 @@ def install(recorder, file: str) -> None:
     _mend_dot()
     _mend_reductions()
     _mend_libdevice()
+    _mend_warmup()
     _record_launches(recorder)
 
 
@@ -519,6 +521,54 @@ def _mend_reductions() -> None:
 
     interp.ReduceOps.generic_reduce = reduce
     interp.ScanOps.generic_scan = scan
+
+
+class Prepared:
+    """Stands for the compiled kernel that `kernel.warmup(...)` gives: to look at, and to launch.
+
+    The figures are plausible ones. As in a compiled kernel the constants are those of the warmup.
+    """
+
+    def __init__(self, function, arguments: dict, options: dict):
+        self.function = function
+        executor = interp.GridExecutor(function.rewrite(), function.arg_names, None)
+        self.constants = {n: arguments[n] for n in executor.constexprs if n in arguments}
+        self.name = function.__name__
+        self.n_regs, self.n_spills, self.n_max_threads = 32, 0, 1024
+        self.metadata = types.SimpleNamespace(
+            name=self.name,
+            shared=1024,
+            num_warps=options.get("num_warps", 4),
+            num_stages=options.get("num_stages", 3),
+            num_ctas=1,
+        )
+
+    def _init_handles(self) -> None:
+        """A compiled kernel is loaded onto the card here."""
+
+    def __getitem__(self, grid):
+        if len(grid) != 3:
+            raise TypeError(
+                f"a kernel from warmup is launched with a grid of three sizes, not {len(grid)}"
+            )
+
+        def launch(*args, stream=None):
+            named = dict(zip(self.function.arg_names, args, strict=False)) | self.constants
+            self.function.run(grid=grid, warmup=False, **named)
+
+        return launch
+
+
+def _mend_warmup() -> None:
+    original = interp.InterpretedFunction.run
+
+    def run(self, *args, grid, warmup, **kwargs):
+        if not warmup:
+            return original(self, *args, grid=grid, warmup=warmup, **kwargs)
+        named = {k: v for k, v in kwargs.items() if k in self.arg_names}
+        return Prepared(self, dict(zip(self.arg_names, args, strict=False)) | named, kwargs)
+
+    interp.InterpretedFunction.run = run
 
 
 def _record_launches(recorder) -> None:

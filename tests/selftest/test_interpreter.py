@@ -309,6 +309,51 @@ def test_a_grid_may_be_a_list_or_computed_from_arguments(traced):
     assert "one, two or three dimensions, not 4" in file(x, "four").error["message"]
 
 
+def test_a_kernel_from_warmup_can_be_looked_at_and_launched(traced):
+    file = traced(
+        """
+        from triton.runtime import driver
+
+        DEVICE = driver.active.get_active_torch_device()
+        CARD = driver.active.utils.get_device_properties(DEVICE.index)
+        BACKEND = driver.active.get_current_target().backend
+
+        @triton.jit
+        def kernel(out_ptr, n, BLOCK: tl.constexpr):
+            pid = tl.program_id(0)
+            for start in tl.range(pid * BLOCK, n, tl.num_programs(0) * BLOCK):
+                offsets = start + tl.arange(0, BLOCK)
+                tl.store(out_ptr + offsets, offsets, mask=offsets < n)
+
+        def run(x, how):
+            out = torch.empty_like(x)
+            ready = kernel.warmup(out, x.numel(), BLOCK=16, num_warps=8, grid=(1,))
+            ready._init_handles()
+            a_program = 8 * ready.n_regs * CARD["warpSize"]
+            programs = CARD["max_num_regs"] // a_program
+            programs = min(programs, CARD["max_shared_mem"] // ready.metadata.shared)
+            programs = min(CARD["multiprocessor_count"] * programs, 3)
+            assert BACKEND == "cuda" and ready.n_spills == 0
+            if how == "all":
+                ready[(programs, 1, 1)](out, x.numel(), 16)
+            elif how == "without constants":
+                ready[(programs, 1, 1)](out, x.numel())
+            else:
+                ready[(programs,)](out, x.numel(), 16)
+            return out
+        """,
+        "x",
+        "how",
+    )
+    x = torch.zeros(100, dtype=I32)
+    for how in ("all", "without constants"):
+        seen = file(x, how)
+        assert seen.error is None, seen.error
+        assert seen.out.tolist() == list(range(100))
+        assert [launch["grid"] for launch in seen.launches] == [[3, 1, 1]]
+    assert "three sizes" in file(x, "one size").error["message"]
+
+
 def test_an_error_in_a_kernel_names_its_line(traced):
     file = traced(
         """
@@ -591,7 +636,7 @@ class TestAtomics:
     _validate_np_data_size interpreter_builder interpreter_semantic
     GridExecutor._init_args_hst GridExecutor._restore_args_dev GridExecutor.__call__
     TensorHandle.__post_init__ FunctionRewriter.ast_transformer ASTTransformer _patch_lang_tensor
-    ReduceOps.generic_reduce ScanOps.generic_scan
+    ReduceOps.generic_reduce ScanOps.generic_scan InterpretedFunction.run
     InterpreterBuilder.cast_impl InterpreterBuilder.create_atomic_cas
     InterpreterBuilder.create_atomic_rmw InterpreterBuilder.create_bitcast
     InterpreterBuilder.create_dot InterpreterBuilder.create_fabs
