@@ -7,6 +7,7 @@ the kernel still shows what it does.
 
 from __future__ import annotations
 
+import ast
 import math
 import operator
 from collections.abc import Callable
@@ -15,11 +16,62 @@ import numpy as np
 
 from .memory import Buffer, Memory
 
-# A launch is cut short after so many idle programs in a row, or so many lanes of theirs; there must
-# be at least FEWEST_IDLE, and more than programs that did something.
+# A launch is cut short after so many idle programs in a row or, once a program has done something,
+# after so many lanes of theirs; there must be at least FEWEST_IDLE, and more than programs that did
+# something.
 MOST_IDLE, MOST_IDLE_LANES, FEWEST_IDLE = 2000, 1 << 18, 16
 
 SEVERAL = -2  # in place of a program's number
+
+
+def waiting_lines(source: bytes) -> set[int]:
+    """Lines of a file with an atomic (or a load) whose result decides how the kernel goes on.
+
+    That is how programs wait for each other: they spin on a lock, or the last one to arrive goes on
+    alone. An atomic whose result nobody looks at keeps nobody waiting. A loop may spin on a plain
+    load too, of what atomics change.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return set()
+    lines: set[int] = set()
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        nodes = list(ast.walk(function))
+        tests: list[tuple[ast.AST, bool]] = []  # what decides, and whether it is a loop's
+        for node in nodes:
+            if isinstance(node, (ast.While, ast.If, ast.IfExp)):
+                tests.append((node.test, isinstance(node, ast.While)))
+            elif isinstance(node, ast.Return) and node.value is not None:
+                tests.append((node.value, False))  # the caller may look at it
+        seen: set[str] = set()
+        while tests:
+            test, loop = tests.pop()
+            for node in ast.walk(test):
+                if isinstance(node, ast.Call):
+                    name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+                    if name.startswith("atomic_") or (loop and name == "load"):
+                        lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+                elif isinstance(node, ast.Name) and (node.id + "*" * loop) not in seen:
+                    seen.add(node.id + "*" * loop)
+                    for other in nodes:
+                        if isinstance(other, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
+                            targets = getattr(other, "targets", None) or [other.target]
+                        elif isinstance(other, ast.NamedExpr):
+                            targets = [other.target]
+                        else:
+                            continue
+                        names = {
+                            n.id
+                            for target in targets
+                            for n in ast.walk(target)
+                            if isinstance(n, ast.Name)
+                        }
+                        if node.id in names and other.value is not None:
+                            tests.append((other.value, loop))
+    return lines
 
 
 class EndOfLaunch(BaseException):
@@ -32,6 +84,8 @@ class Recorder:
     def __init__(self, remark: Callable[[str], None] = lambda text: None) -> None:
         self.remark: Callable[[str], None] = lambda text: None
         self.guard: Callable[[], object] | None = None  # called before every launch
+        self.source: bytes = b""  # of the file under test
+        self._waits: set[int] | None = None  # see `waiting_lines`
         self.reset(Memory())
         self.remark = remark  # tells the judge at once what cannot be taken back later
 
@@ -94,6 +148,8 @@ class Recorder:
         }
         self.launches.append(self._launch)
         self._active = True
+        self._waited = False  # has this program waited for others?
+        self._atomic: set[int] = set()  # buffers that atomics of this launch changed
         self._number = -1
         self._program_lanes: dict[str, int] = {}
         self._lanes = 0  # of all accesses so far
@@ -103,8 +159,9 @@ class Recorder:
         """The next program. Raises EndOfLaunch when many in a row have done nothing."""
         self._finish_program()
         idle, active = self._idle_now, self._number + 1 - self._launch["idle"]
+        lanes = self._lanes - self._idle_since
         if idle > max(FEWEST_IDLE, active) and (
-            idle > MOST_IDLE or self._lanes - self._idle_since > MOST_IDLE_LANES
+            idle > MOST_IDLE or (active and lanes > MOST_IDLE_LANES)
         ):
             # Tracing the rest would take minutes and show nothing new: count it as idle.
             self._launch["idle"] += self._launch["programs"] - self._number - 1
@@ -112,7 +169,7 @@ class Recorder:
             raise EndOfLaunch
         self.program = program
         self._number += 1
-        self._active = False
+        self._active = self._waited = False
         self.in_kernel = True
 
     def end_launch(self) -> None:
@@ -200,10 +257,14 @@ class Recorder:
         if op == "atomic":
             self._active = True
             self._launch["atomics"] += 1
+            self._atomic.add(id(buffer))
+            self._waited = self._waited or self._waits_at(line)
             if buffer.kind != "kept":  # what an earlier call left there is still part of it
                 buffer.written[at] = True
             buffer.stored_bytes += picked.size * itemsize
             return
+        if id(buffer) in self._atomic and not self._waited:
+            self._waited = self._waits_at(line)
         if buffer.kind == "empty":
             unwritten = int(np.count_nonzero(~buffer.written[at]))
             if unwritten:
@@ -226,11 +287,16 @@ class Recorder:
     def _race(self, buffer: Buffer, programs, line) -> None:
         """Note elements that one program reads and another writes, in whichever order they ran.
 
-        Where the launch has atomics, programs may have waited for each other.
+        A program that has waited for others, by means of atomics, may know what it does.
         """
         racing = int(np.count_nonzero((programs != -1) & (programs != self._number)))
-        if racing and not self._launch["atomics"]:
+        if racing and not self._waited:
             self._hazard("race", line, buffer, racing)
+
+    def _waits_at(self, line: int) -> bool:
+        if self._waits is None:
+            self._waits = waiting_lines(self.source)
+        return line in self._waits
 
     def _stored(self, buffer: Buffer, picked, values, itemsize, line, span) -> None:
         self._active = True

@@ -128,9 +128,7 @@ class Watch(TorchDispatchMode):
         if buffer is None:
             return
         buffer.resync()
-        if kind == "foreign":
-            buffer.kind = kind
-        elif buffer.kind == "empty":
+        if kind == "foreign" or buffer.kind == "empty":
             buffer.kind = kind
         elif buffer.kind == "kept" and tensor.numel():
             buffer.filled[buffer.places(tensor)] = True

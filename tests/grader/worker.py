@@ -383,7 +383,9 @@ class TraceLane(Lane):
 
         module.__dict__["range"] = kernel_range
         self.recorder.guard = self.guard.changed
-        self.guard.hold(self.recorder, "remark", "guard")
+        with contextlib.suppress(OSError, ValueError):  # which is then said when it is imported
+            self.recorder.source = read_source(self.file)
+        self.guard.hold(self.recorder, "remark", "guard", "source")
 
     def run(self, message: dict, blobs: list) -> tuple[dict, list]:
         import torch

@@ -308,6 +308,86 @@ def test_atomics_of_many_programs_are_no_race(traced):
     assert seen.coverage.tolist() == [1, 1]
 
 
+SHARED = """
+@triton.jit
+def acquire(lock_ptr):
+    while tl.atomic_cas(lock_ptr, 0, 1) == 1:
+        pass
+
+@triton.jit
+def kernel(x_ptr, out_ptr, lock_ptr, n):
+    pid = tl.program_id(0)
+    x = tl.load(x_ptr + pid)
+    {before}
+    tl.store(out_ptr, tl.load(out_ptr) + x)
+    {after}
+
+def run(x):
+    out, lock = torch.zeros(1), torch.zeros(1, dtype=torch.int32)
+    kernel[(x.numel(),)](x, out, lock, x.numel())
+    return out
+"""
+RELEASE = "tl.atomic_xchg(lock_ptr, 0)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("while tl.atomic_cas(lock_ptr, 0, 1) == 1: pass", RELEASE),
+        ("while tl.atomic_xchg(lock_ptr, 1) != 0: pass", "tl.store(lock_ptr, 0)"),
+        ("acquire(lock_ptr)", RELEASE),
+        ("old = tl.atomic_cas(lock_ptr, 0, 1)\n    while old != 0:\n"
+         "        old = tl.atomic_cas(lock_ptr, 0, 1)", RELEASE),
+        ("free = tl.atomic_cas(lock_ptr, 0, 1) == 0\n    busy = free == 0\n    while busy:\n"
+         "        busy = tl.atomic_cas(lock_ptr, 0, 1) != 0", RELEASE),
+        ("while tl.load(lock_ptr, volatile=True) != pid: pass", "tl.atomic_add(lock_ptr, 1)"),
+    ],
+)  # fmt: skip
+def test_under_a_lock_programs_may_share(traced, before, after):
+    seen = traced(SHARED.format(before=before, after=after), "x")(numbers(5))
+    assert seen.out.tolist() == [10.0]
+    # Turns are taken in the order in which programs run here; program 0 waits for nobody.
+    assert [h for h in seen.hazards if h["kind"] == "race"] == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("tl.atomic_xchg(lock_ptr, 1)", RELEASE),
+        ("old = tl.atomic_cas(lock_ptr, 0, 1)", RELEASE),
+        ("tl.atomic_add(lock_ptr, 1)", ""),
+        ("tl.atomic_add(out_ptr, 0.0)", ""),
+        ("", "while tl.atomic_cas(lock_ptr, 0, 1) == 1: pass\n    " + RELEASE),
+        ("k = 0\n    while k < tl.load(x_ptr): k += 1", "tl.atomic_add(lock_ptr, 1)"),
+        ("if pid == 2:\n        acquire(lock_ptr)", "tl.atomic_xchg(lock_ptr, 0)"),
+    ],
+)
+def test_an_atomic_that_keeps_nobody_waiting_is_no_lock(traced, before, after):
+    seen = traced(SHARED.format(before=before, after=after), "x")(numbers(5))
+    assert "race" in {h["kind"] for h in seen.hazards}
+
+
+def test_the_last_program_to_arrive_may_read_what_all_wrote(traced):
+    source = """
+        @triton.jit
+        def kernel(x_ptr, part_ptr, out_ptr, count_ptr, N: tl.constexpr):
+            pid = tl.program_id(0)
+            tl.store(part_ptr + pid, tl.load(x_ptr + pid) * 2)
+            arrived = tl.atomic_add(count_ptr, 1) + 1
+            if {last}:
+                tl.store(out_ptr, tl.sum(tl.load(part_ptr + tl.arange(0, N))))
+
+        def run(x):
+            out, count = torch.empty(1), torch.zeros(1, dtype=torch.int32)
+            kernel[(x.numel(),)](x, torch.empty_like(x), out, count, N=x.numel())
+            return out
+        """
+    seen = traced(source.format(last="arrived == N"), "x")(numbers(4))
+    assert (seen.out.tolist(), seen.hazards) == ([12.0], [])
+    seen = traced(source.format(last="pid == N - 1"), "x")(numbers(4))
+    assert [h["kind"] for h in seen.hazards] == ["race"]
+
+
 def test_an_atomic_out_of_bounds(traced):
     file = traced(
         """
@@ -446,3 +526,13 @@ def test_a_few_idle_programs_in_a_row_do_not_end_a_launch(copy):
     seen = copy(numbers(8), 64, 0, True)
     assert seen.launches[0]["idle"] == 63
     assert sum(s["lanes"] for s in seen.sites if s["op"] == "store") == 64 * 16
+
+
+@pytest.mark.parametrize("programs", [300, 1900])
+def test_programs_that_are_idle_before_the_first_one_works_do_not_end_a_launch(traced, programs):
+    """Reversed: the last program takes the first elements."""
+    source = COPY.replace("tl.program_id(0) *", "(tl.num_programs(0) - 1 - tl.program_id(0)) *")
+    wide = traced(source.replace("BLOCK=16", "BLOCK=1024"), "x", "programs", "shift", "masked")
+    seen = wide(numbers(1500), programs, 0, True)
+    assert (seen.coverage & 1).all()
+    assert seen.launches[0]["idle"] == programs - 2
