@@ -7,6 +7,7 @@ How a verdict comes about, in the order in which the data flows:
 `worker`     the child process that alone imports the file under test (`wire` is how they talk)
 `recorder`, `interpreter`, `watch`   the trace lane, inside the worker
 `compiling`, `chips`                 the compile lane, inside the worker
+`hints`      words for beginners' mistakes, in both of these lanes
 `gpu`, `speed`                       the gpu lane, inside the worker
 `evidence`, `oracle`                 what was seen in one run, held against an fp64 reference
 `loading`    imports torch and triton fast, in both processes

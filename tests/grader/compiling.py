@@ -42,7 +42,7 @@ from triton.runtime.cache import triton_key  # private: hash of the installation
 from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
-from grader import chips, irtext
+from grader import chips, hints, irtext
 
 # The last step of JITFunction.run: private, and the one place where everything that decides about
 # the code (types, constants, divisibility, options) is known and nothing is compiled yet.
@@ -335,7 +335,11 @@ class CompileLane:
                 own = {name: value for name, value in kwargs.items() if name in known}
                 bound = fn.signature.bind(*args, **own)
                 bound.apply_defaults()
-                grid = grid(dict(bound.arguments))
+                names = dict(bound.arguments)
+                try:
+                    grid = grid(dict(names))
+                except Exception as error:
+                    raise TypeError(hints.grid_function(error, list(names))) from error
             sizes = [operator.index(grid[at]) for at in range(len(grid))]
         except Exception as error:
             described = describe(error, self.file)
@@ -621,14 +625,16 @@ def describe(error: BaseException, file: str, printed: str = "") -> dict:
         text = str(inner.error_message or inner)
         if chain[-1] is not inner:
             text = repr(chain[-1])
-        text = _without_repr(text)
+        text = hints.plain(text, excerpt.split("\n")[0]) or _without_repr(text)
         message = f"{text}\n{excerpt}" if excerpt else text
     else:
         said = error.args[0] if isinstance(error, KeyError) and error.args else error
         message = _last_lines(str(said)) or type(error).__name__
-        for frame, number in _frames(error):
-            if _real(frame.f_code.co_filename) == _real(file):
-                line = number
+        for one in chain:
+            for frame, number in _frames(one):
+                if _real(frame.f_code.co_filename) == _real(file):
+                    line = number
+        message = hints.plain(f"{type(error).__name__}: {message}") or message
         diagnosed = _DIAGNOSTIC.findall(printed)
         for path, number, _ in diagnosed:
             if line is None and _real(path) == _real(file):

@@ -35,6 +35,7 @@ import triton.language as tl
 import triton.runtime.interpreter as interp
 from triton.runtime.interpreter import TensorHandle, interpreter_builder
 
+from . import hints
 from .recorder import EndOfLaunch
 
 BUILDER = type(interpreter_builder)
@@ -88,6 +89,12 @@ class _LoopIndex(int):
 def kernel_range(*args):
     """`range` as kernels see it: loop variables convert like tensors do in compiled code."""
     return (_LoopIndex(i) for i in range(*map(_bound, args)))
+
+
+def _language_range(start, end=None, step=None, **options):
+    """`tl.range`, which is `range` with advice to the compiler."""
+    bounds = (0, start) if end is None else (start, end)
+    return kernel_range(*bounds, 1 if step is None else step)
 
 
 def _bound(value):
@@ -251,6 +258,7 @@ def _patch_language_once() -> None:
     )
     scope = types.FunctionType(everything.__code__, {"tl": tl, "core": tl.core})
     interp._patch_lang(scope)
+    tl.range = tl.core.range = _language_range
     interp._patch_lang = lambda fn: Kept()
 
 
@@ -271,23 +279,23 @@ class _Rewriter(interp.ASTTransformer):
     called are found in the kernel's globals, where Triton puts all globals of its interpreter.
     """
 
-    def visit_Assign(self, node):
+    def visit_Assign(self, node):  # noqa: N802
         return self.generic_visit(super().visit_Assign(node))
 
-    def visit_BoolOp(self, node):
+    def visit_BoolOp(self, node):  # noqa: N802
         self.generic_visit(node)
         method = "logical_and" if isinstance(node.op, ast.And) else "logical_or"
         return self._call("kata_logic", node, ast.Constant(method), *map(self._later, node.values))
 
-    def visit_UnaryOp(self, node):
+    def visit_UnaryOp(self, node):  # noqa: N802
         self.generic_visit(node)
         return self._call("kata_not", node, node.operand) if isinstance(node.op, ast.Not) else node
 
-    def visit_Compare(self, node):
+    def visit_Compare(self, node):  # noqa: N802
         self.generic_visit(node)
         return self._call("kata_chain", node) if len(node.ops) > 1 else node
 
-    def visit_Call(self, node):
+    def visit_Call(self, node):  # noqa: N802
         self.generic_visit(node)
         if isinstance(node.func, ast.Name) and node.func.id in ("max", "min"):
             node.func = self._call("kata_extreme", node.func, node.func)
@@ -584,8 +592,12 @@ def _record_launches(recorder) -> None:
         kernel = getattr(self.fn, "__name__", "kernel")
         names = dict(zip(self.arg_names, args, strict=False))
         names.update({k: v for k, v in kwargs.items() if k in self.arg_names})
-        grid = recorder.grid_for(self.grid(dict(names)) if callable(self.grid) else self.grid)
-        self.grid = grid
+        if callable(self.grid):
+            try:
+                self.grid = self.grid(dict(names))
+            except Exception as error:
+                raise TypeError(hints.grid_function(error, list(names))) from error
+        self.grid = grid = recorder.grid_for(self.grid)
         recorder.begin_launch(kernel, grid, names)
         try:
             with np.errstate(all="ignore"):

@@ -13,6 +13,7 @@ import ctypes
 import inspect
 import io
 import json
+import linecache
 import math
 import os
 import resource
@@ -29,6 +30,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+from . import hints
 from .guard import Guard
 from .loading import uncollected
 
@@ -350,8 +352,13 @@ class Lane:
             message = ["(an error that cannot be shown)"]
         if isinstance(root, Overtime):
             return {"where": "hang", "type": "Hang", "message": "", "line": line}
+        kind, code = type(root).__name__, linecache.getline(self.file, line or 0)
+        hint = hints.plain(f"{kind}: " + "\n".join(message), code)
+        if hint:
+            message = [hint]
+            kind = kind if type(root).__module__ == "builtins" else "TypeError"
         described = {
-            "type": type(root).__name__,
+            "type": kind,
             "message": "\n".join(text[:400] for text in message[-6:])[-800:],
             "line": line,
         }

@@ -476,7 +476,7 @@ def test_grids(write):
         ((1, 1, 1, 1), "ValueError"),
         ((1, 70000), "ValueError"),
         ((-1,), "ValueError"),
-        (lambda meta: (meta["NO_SUCH"],), "KeyError"),
+        (lambda meta: (meta["NO_SUCH"],), "TypeError"),
     ]:
         grids, error = grid_of(grid)
         assert grids == []

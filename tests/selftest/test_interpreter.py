@@ -95,6 +95,10 @@ def kernel(x_ptr, y_ptr, out_ptr, n, OP: tl.constexpr, BLOCK: tl.constexpr):
         r = tl.zeros((BLOCK,), tl.int32)
         for i in range(tl.program_id(0), tl.cdiv(n, 2)):
             r += i.to(tl.int32) * 10
+    elif OP == "loop variable of the language":
+        r = tl.zeros((BLOCK,), tl.int64)
+        for i in tl.range(tl.program_id(0), n, num_stages=2):
+            r += i.to(tl.int64)
     elif OP == "masked without other":
         r = tl.load(x_ptr + offsets, mask=offsets < 2)
     tl.store(out_ptr + offsets, r, mask=mask)
@@ -231,11 +235,13 @@ def test_packing_agrees_with_torch_on_every_kind_of_number():
         ("place of the largest", 3),
         ("cdiv", 2),
         ("loop variable", 6),
+        ("loop variable of the language", 6),
         ("loop variable type", 10),
     ],
 )
 def test_library_function_or_loop(calculate, op, want):
     dtype = {"place of the largest": I32, "cdiv": I32, "loop variable": torch.int64}
+    dtype["loop variable of the language"] = torch.int64
     dtype["loop variable type"] = I32
     got = calculate(op, torch.tensor([1.0, 2.0, 3.0, 4.0]), dtype=dtype.get(op))
     assert got.tolist() == [want] * 4
@@ -307,6 +313,46 @@ def test_a_grid_may_be_a_list_or_computed_from_arguments(traced):
         in file(x, "number").error["message"]
     )
     assert "one, two or three dimensions, not 4" in file(x, "four").error["message"]
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("no argument", "a grid function takes one argument"),
+        ("wrong name", "the grid function asks for meta['BLOCKS']"),
+        ("attribute", "must ask for meta['BLOCK']"),
+        ("its own", "the grid function raises ValueError: nothing to do"),
+    ],
+)
+def test_a_grid_function_that_fails_names_its_line_and_what_there_is(traced, how, said):
+    file = traced(
+        """
+        @triton.jit
+        def kernel(out_ptr, n, BLOCK: tl.constexpr):
+            tl.store(out_ptr + tl.arange(0, BLOCK), 0)
+
+        def refuse(meta):
+            raise ValueError("nothing to do")  # its own
+
+        def run(x, how):
+            if how == "no argument":
+                grid = lambda: (1,)
+                kernel[grid](x, 4, BLOCK=4)  # no argument
+            if how == "wrong name":
+                grid = lambda meta: (triton.cdiv(4, meta["BLOCKS"]),)  # wrong name
+            if how == "attribute":
+                grid = lambda meta: (triton.cdiv(4, meta.BLOCK),)  # attribute
+            if how == "its own":
+                grid = refuse
+            kernel[grid](x, 4, BLOCK=4)
+            return x
+        """,
+        *("x", "how"),
+    )
+    error = file(torch.zeros(4, dtype=I32), how).error
+    assert said in error["message"]
+    assert how == "its own" or "meta holds out_ptr, n, BLOCK" in error["message"]
+    assert error["line"] == file.line(f"# {how}")
 
 
 def test_a_kernel_from_warmup_can_be_looked_at_and_launched(traced):

@@ -1,0 +1,153 @@
+"""What a beginner's mistake means, in place of what Python or Triton says of it inside.
+
+Each row of the table has a pattern for the error (its type and message), a pattern for the line of
+the kernel it comes from, and the sentence to say: `{error}` and `{code}` stand for what the first
+group of either pattern caught. The first row that fits counts. Both lanes without a GPU use it.
+"""
+
+from __future__ import annotations
+
+import re
+
+# What comes of treating a pointer or a block as a Python sequence, in either lane.
+SEQUENCE = (
+    r"object is not iterable|requires at least 2 values|Did you forget to add @triton\.jit"
+    r"|does not support item assignment|Unsupported function referenced|unsupported tensor index"
+    r"|sum is not defined"
+)
+NO_NUMBER = (
+    r"arrays can be converted to Python scalars|must be real number, not tensor"
+    r"|Unsupported function referenced"
+)
+
+TABLE = [
+    (
+        SEQUENCE,
+        r"(?<![\w.])(max|min|sum)\(",
+        "Python's {code} does not work on a block: tl.{code}(x, axis=0) does",
+    ),
+    (
+        SEQUENCE,
+        r"[\w)\]]\s*\[(?!\s*(?:None|:))",
+        "pointers and blocks cannot be indexed like lists: tl.load(x_ptr + offsets) reads a block "
+        "of elements, tl.store(out_ptr + offsets, values) writes one",
+    ),
+    (
+        NO_NUMBER,
+        r"\bmath\.(\w+)\(",
+        "math.{code} takes one number, not a block: use the language's own function, as tl.exp",
+    ),
+    (
+        r"for @: 'tensor'|'MatMult'",
+        "",
+        "blocks are multiplied as matrices by tl.dot(a, b), not by @",
+    ),
+    (
+        r"'function' object is not subscriptable",
+        "",
+        "the kernel lacks @triton.jit above its def, and only with it can a kernel be launched",
+    ),
+    (
+        r"\w+\(\) missing \d+ required|Cannot call @triton\.jit'd outside",
+        r"(\w+)\(\w+\)\(",
+        "a kernel is launched with its grid in square brackets: {code}[grid](...)",
+    ),
+    (
+        r"Cannot call @triton\.jit'd outside",
+        "",
+        "a kernel is launched with its grid in square brackets, kernel[grid](...), not called "
+        "like a function",
+    ),
+    (
+        r"arange's arguments must be of type tl\.constexpr",
+        r"tl\.arange\(0,\s*(\w+)\)",
+        "tl.arange needs a size that is known when the kernel is compiled, and {code} is not: use "
+        "a parameter declared like BLOCK_SIZE: tl.constexpr",
+    ),
+    (
+        r"arange's arguments must be of type tl\.constexpr",
+        "",
+        "tl.arange needs bounds that are known when the kernel is compiled: start at 0 and add "
+        "what depends on the program, pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)",
+    ),
+    (
+        r"Shape element \d+ must have type",
+        "",
+        "a block's shape must be known when the kernel is compiled: its sizes are parameters "
+        "declared like BLOCK_SIZE: tl.constexpr",
+    ),
+    (
+        r"'dict' object has no attribute '(?:all_)?kwargs'",
+        "",
+        "configs is a list of triton.Config({{...}}, num_warps=...), not of plain dicts",
+    ),
+    (
+        r"got multiple values for keyword argument '(\w+)'|Conflicting meta-parameters: (\w+)",
+        "",
+        "{error} comes from the autotuner's configs: leave it out of the launch",
+    ),
+    (
+        r"must be Tensor, not tensor",
+        "",
+        "functions of torch do not run inside a kernel: use operators and functions of tl",
+    ),
+    (
+        r"invalid operands of type pointer",
+        "",
+        "a pointer is not the value it points at: read that with tl.load(x_ptr + offsets) first",
+    ),
+    (
+        r"Unsupported ptr type .* in .tl\.(load|store)",
+        "",
+        "the first argument of tl.{error} must be a pointer, such as x_ptr + offsets",
+    ),
+    (
+        r"(max|min)imum\(\) got an unexpected keyword argument 'axis'",
+        "",
+        "tl.{error}imum compares two blocks lane by lane; along an axis it is tl.{error}(x, axis=0)",
+    ),
+    (
+        r"simultaneous multiple comparison",
+        "",
+        "comparisons cannot be chained in a kernel: write (a <= b) & (b < c) for a <= b < c",
+    ),
+    (
+        r"_semantic. argument must be provided",
+        "",
+        "a function of tl is used where none can be; does a function that the kernel calls lack "
+        "its @triton.jit?",
+    ),
+]
+
+
+def plain(error: str, code: str = "") -> str | None:
+    """The sentence for an error that comes from a line of code; None if the table has none."""
+    code = code.split("#")[0]
+    for wrong, line, sentence in TABLE:
+        said, written = re.search(wrong, error), re.search(line, code)
+        if said and written:
+            return sentence.format(error=_caught(said), code=_caught(written))
+    return None
+
+
+def _caught(match: re.Match) -> str:
+    return next((group for group in match.groups() if group), "")
+
+
+def grid_function(error: Exception, names: list[str]) -> str:
+    """What is wrong with a grid function that failed when it was given a dict with these names."""
+    holds = f"meta holds {', '.join(names)}"
+    trace = error.__traceback__
+    entered = trace is not None and trace.tb_next is not None
+    if isinstance(error, TypeError) and not entered:
+        return (
+            "a grid function takes one argument, the dict of the kernel's arguments: "
+            f"grid = lambda meta: (...). {holds}"
+        )
+    if isinstance(error, KeyError) and error.args and error.args[0] not in names:
+        return f"the grid function asks for meta[{error.args[0]!r}]; {holds}"
+    missing = re.search(r"'dict' object has no attribute '(\w+)'", str(error))
+    if isinstance(error, AttributeError) and missing:
+        asked = missing.group(1)
+        return f"meta is a dict: the grid function must ask for meta[{asked!r}]. {holds}"
+    return f"the grid function raises {type(error).__name__}: {error}"

@@ -1,0 +1,98 @@
+"""Beginners' mistakes are met with a sentence of our own, in both lanes without a GPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from grader import hints
+
+MISTAKES = """
+import math
+
+@triton.jit
+def kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets)
+    {line}
+    tl.store(out_ptr + offsets, x)
+
+def run(x):
+    out = torch.empty_like(x)
+    kernel[(1,)](x, out, BLOCK=16)
+    return out
+"""
+LINES = [
+    ("x = x_ptr[offsets]", "cannot be indexed like lists"),
+    ("x[0] = x[1]", "cannot be indexed like lists"),
+    ("x = x - max(x)", "tl.max(x, axis=0)"),
+    ("x = x - sum(x)", "tl.sum(x, axis=0)"),
+    ("x = math.exp(x)", "tl.exp"),
+    ("x = x[:, None] @ x[None, :]", "tl.dot(a, b)"),
+    ("x = torch.add(x, x)", "functions of torch do not run inside a kernel"),
+    ("x = x_ptr + x", "read that with tl.load"),
+    ("tl.store(x, out_ptr + offsets)", "the first argument of tl.store must be a pointer"),
+    ("x = tl.maximum(x, axis=0)", "tl.max(x, axis=0)"),
+    ("x = tl.arange(0, tl.program_id(0))", "bounds that are known when the kernel is compiled"),
+]
+INTERNAL = ("_LoopIndex", "_semantic", "constexpr[", "MatMult", "Impl", "scalars", "Traceback")
+
+
+@pytest.mark.parametrize(("line", "said"), LINES)
+def test_both_lanes_say_what_to_write_instead(traced, nursery, line, said):
+    file = traced(MISTAKES.format(line=line), "x")
+    error = file(torch.ones(16)).error
+    messages = [f"{error['type']}: {error['message']}"]
+    request = {"file": file.child.request["file"], "launcher": "run", "allowed": []}
+    compiler = type(file.child)(nursery, "compile", request)
+    specs, blobs = hints_arguments(file, torch.ones(16))
+    answer = compiler.call({"args": specs, "targets": ["sm_90"]}, blobs)
+    compiler.stop()
+    messages += [launch["error"]["message"] for launch in answer.facts["launches"]]
+    assert len(messages) == 2
+    for message in messages:
+        assert said in message
+        assert not any(word in message for word in INTERNAL)
+
+
+def hints_arguments(file, *arguments):
+    from grader.evidence import describe_arguments
+
+    return describe_arguments(file.names, list(arguments))
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        ("TypeError: 'function' object is not subscriptable", "k[g](x)", "lacks @triton.jit"),
+        (
+            "TypeError: add_kernel() missing 4 required positional arguments: 'y_ptr'",
+            "    add_kernel(grid)(x, y)",
+            "add_kernel[grid](...)",
+        ),
+        (
+            "ValueError: arange's arguments must be of type tl.constexpr",
+            "tl.arange(0, BLOCK)",
+            "BLOCK is not",
+        ),
+        ("AttributeError: 'dict' object has no attribute 'kwargs'", "", "triton.Config({...}"),
+        (
+            "ValueError: Conflicting meta-parameters: BLOCK. Make sure",
+            "",
+            "BLOCK comes from the autotuner's configs",
+        ),
+    ],
+)
+def test_a_sentence_for_an_error(error, code, said):
+    assert said in hints.plain(error, code)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        ("NameError: name 'z' is not defined", "x = z"),
+        ("TypeError: 'int' object is not iterable", "for a in 5:"),
+        ("TypeError: add() missing 1 required positional argument: 'y'", "add(x)"),
+    ],
+)
+def test_no_sentence_where_none_fits(error, code):
+    assert hints.plain(error, code) is None
