@@ -42,6 +42,7 @@ KATA = Kata(
         case("full", n=lambda block: 5 * block[0]),
         case("full", n=lambda block: 16 * block[0]),
         case("ragged", n=lambda block: 3 * block[0] + block[0] // 2 + 1),
+        case("ragged", n=lambda block: 3 * block[0] + 16),
         case("ragged", n=lambda block: block[0] - 1),
         case("ragged", n=lambda block: block[0] + 1),
         case("ragged", n=4099),
@@ -64,6 +65,8 @@ KATA = Kata(
         case("tuned", n=1500),
         case("compile", n=98_432),
         case("compile", n=4099, dtype=F16),
+        case("compile", n=4099, dtype=BF16),
+        case("compile", n=4099, dtype=I32),
     ),
 )
 

@@ -29,10 +29,10 @@ def bound(want, a, b):
     return (4 + K / 16) * 4 * EPS32 * (a.double().abs() @ b.double().abs())
 
 
-def tiles(m, n, k, most=1 << 20):
-    """Sizes as multiples of the kernel's own tile: block = (BLOCK_M, BLOCK_N, BLOCK_K)."""
+def tiles(m, n, k, most=(4096, 4096, 4096)):
+    """Sizes as multiples of the kernel's own tile, block = (BLOCK_M, BLOCK_N, BLOCK_K), or `most`."""
     return {
-        name: (lambda block, axis=axis, f=f: min(max(int(f * block[axis]), 1), most))
+        name: (lambda block, axis=axis, f=f: min(max(int(f * block[axis]), 1), most[axis]))
         for axis, (name, f) in enumerate((("M", m), ("N", n), ("K", k)))
     }
 
@@ -84,6 +84,8 @@ KATA = Kata(
         case("ragged", **less(1, -1, 0)),
         case("ragged", **less(-1, 5, -3)),
         case("ragged", M=7, N=100, K=13),
+        case("ragged", M=48, N=80, K=144),
+        case("ragged", M=80, N=48, K=16),
         case("strided", **tiles(2, 1, 1), a_layout="transposed"),
         case("strided", **tiles(1, 2, 1), b_layout="transposed"),
         case("strided", **tiles(1, 1, 1), a_layout="padded", b_layout="spread"),
@@ -100,8 +102,8 @@ KATA = Kata(
         case("precision", **tiles(1, 1, 1), dtype=BF16),
         case("precision", M=20, N=20, K=40, dtype=BF16, kind="large"),
         case("precision", M=70, N=50, K=300, dtype=BF16),
-        case("many", **tiles(19, 17, 0.6, most=1216)),
-        case("many", **tiles(17, 2, 1, most=4096)),
+        case("many", **tiles(24, 22, 1.2, most=(1500, 1400, 40))),
+        case("many", **tiles(17, 2, 1)),
         case("edge", M=0, N=32, K=32),
         case("edge", M=32, N=0, K=32),
         case("edge", M=20, N=30, K=0),
@@ -113,6 +115,7 @@ KATA = Kata(
         case("compile", M=512, N=512, K=512),
         case("compile", M=512, N=512, K=512, dtype=BF16, b_layout="transposed"),
         case("compile", M=20, N=30, K=5),
+        case("compile", M=1536, N=1408, K=1024),
     ),
 )
 
