@@ -188,11 +188,24 @@ class Run:
                 "values",
             )
 
+    @property
+    def stored_elsewhere(self) -> str:
+        """A sentence about an input that the kernel writes to instead of the result, or nothing."""
+        if bool((self.coverage() & 1).any()):
+            return ""
+        stored = [b["name"] for b in self.facts["buffers"] if b["kind"] == "input" and b["written"]]
+        return f"The kernel writes to the input {stored[0]}, not to the result" if stored else ""
+
     def _explain(self, error: dict) -> None:
         """Raise what an error of the file under test means for the learner."""
         name, line = self.kata.launcher, error.get("line")
         where, kind = error["where"], error.get("type", "")
         text = f"{kind}: {error.get('message', '')}".strip().rstrip(":")
+        asserted = kind == "AssertionError" and where != "kernel" and self._says(line, "cuda")
+        no_card = asserted or "not compiled with CUDA" in text or "NVIDIA driver" in text
+        if no_card and self.lane in ("trace", "compile"):
+            text += ". Here the tensors are on the CPU: write device=x.device, and leave out "
+            text += "assertions about the device"
         if where == "import":
             raise Unusable(f"the file does not import. {text}", "robust", line)
         if "missing" in error:
@@ -263,6 +276,11 @@ class Run:
         place = "the kernel" if where == "kernel" else f"{name}({self.signature})"
         raise Wrong(f"{place} raises {text} ({self.label})", _cause_of(text), line)
 
+    def _says(self, line: int | None, word: str) -> bool:
+        """Whether this line of the file under test holds a word."""
+        lines = self.evidence.file.read_text(errors="replace").splitlines()
+        return 0 < (line or 0) <= len(lines) and word in lines[(line or 1) - 1]
+
     @property
     def signature(self) -> str:
         return ", ".join(self.kata.parameters)
@@ -330,6 +348,7 @@ class Run:
         if blame and blame[0] == "offsets":
             first = tuple(torch.nonzero(blame[1])[0].tolist())
             also = f", while {twice:,} are written by more than one program" if twice else ""
+            also += f". {self.stored_elsewhere}" if self.stored_elsewhere else ""
             raise Wrong(
                 f"{int(blame[1].sum()):,} of {self.elements:,} elements are never written, the "
                 f"first at {place(first)}{also} ({self.label})",

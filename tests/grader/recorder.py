@@ -57,9 +57,10 @@ def waiting_lines(source: bytes) -> set[int]:
                 elif isinstance(node, ast.Name) and (node.id + "*" * loop) not in seen:
                     seen.add(node.id + "*" * loop)
                     for other in nodes:
-                        if isinstance(other, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
-                            targets = getattr(other, "targets", None) or [other.target]
-                        elif isinstance(other, ast.NamedExpr):
+                        targets: list[ast.expr]
+                        if isinstance(other, ast.Assign):
+                            targets = other.targets
+                        elif isinstance(other, (ast.AugAssign, ast.AnnAssign, ast.NamedExpr)):
                             targets = [other.target]
                         else:
                             continue
@@ -202,7 +203,9 @@ class Recorder:
         if buffer is None:
             self.memory.adopt(value, plain)
         elif not buffer.name:
-            buffer.name = plain
+            # Arguments in a wrong order: the kernel's x_ptr is not the input x.
+            taken = any(b.name == plain and b.kind == "input" for b in self.memory.buffers)
+            buffer.name = f"the new tensor at {name}" if taken else plain
 
     def check_shadows(self) -> None:
         """Note every buffer that changed while no kernel ran."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from types import FrameType
+from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -34,7 +35,7 @@ class Watch(TorchDispatchMode):
     def __init__(self, file: str, memory=None, recorder=None, allowed=()):
         super().__init__()
         self.file = file
-        self.memory = memory
+        self.memory: Any = memory
         self.recorder = recorder
         self.allowed = set(allowed)
         self.foreign: dict[str, dict] = {}
@@ -140,9 +141,9 @@ class Watch(TorchDispatchMode):
         return getattr(self.memory, "known", self.memory.of)(tensor)
 
     def _few(self, tensor) -> bool:
-        few = getattr(self.memory, "few", None)
-        unknown = few is not None and tensor.numel() and self._known(tensor) is None
-        return bool(unknown and few(tensor.numel()))
+        if not hasattr(self.memory, "few") or not tensor.numel():
+            return False
+        return self._known(tensor) is None and self.memory.few(tensor.numel())
 
     def _own(self, tensor) -> bool:
         """Whether what a tensor holds was put there in this call, by kernels or allocations."""

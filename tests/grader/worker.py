@@ -622,8 +622,9 @@ def _described(result, memory, torch) -> tuple[list[bytes], list[dict]]:
             "storage": None,
         }
         if part.device.type == device and strided and not part.is_conj():
-            known = getattr(memory, "known", None) or getattr(memory, "of", lambda part: None)
-            buffer = known(part)
+            buffer = None
+            if memory is not None:
+                buffer = getattr(memory, "known", memory.of)(part)
             if buffer is not None:
                 fact["storage"] = None if buffer.kind == "kept" else buffer.name
                 fact["kind"] = buffer.kind

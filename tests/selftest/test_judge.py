@@ -209,3 +209,22 @@ def test_a_kernel_that_never_ends_at_import(judged, tmp_path):
     assert {c.message for c in card.checks if c.status == "failed"} == {
         "the file does not import: its import does not end"
     }
+
+
+# ---- words ---------------------------------------------------------------------------------------
+
+
+def messages(card) -> str:
+    return "\n".join(c.message for c in card.checks if c.status == "failed")
+
+
+def test_an_input_that_is_written_instead_of_the_result_is_named(judged, tmp_path):
+    file = tmp_path / "kernel.py"
+    file.write_text(golden("right").read_text().replace("tl.store(out_ptr", "tl.store(y_ptr"))
+    assert "The kernel writes to the input y, not to the result" in messages(judged(file))
+
+
+@pytest.mark.parametrize("code", ["assert x.is_cuda", "out = torch.empty(4, device='cuda')"])
+def test_tensors_are_on_the_cpu_here(written, code):
+    assert "Here the tensors are on the CPU: write device=x.device" in messages(written(code))
+    assert "on the CPU" not in messages(written("assert x.dim() == 99"))

@@ -283,6 +283,15 @@ def test_reading_new_memory_before_anyone_writes_it(traced):
     assert seen.out.tolist() == [1.0] * 8
 
 
+def test_new_memory_is_not_named_like_an_input(traced):
+    """The result comes first, where the kernel expects x."""
+    source = COPY.replace("](x, out, x", "](out, x, x")
+    seen = traced(source, "x", "programs", "shift", "masked")(numbers(16), 1, 0, False)
+    (hazard,) = seen.hazards
+    assert (hazard["kind"], hazard["buffer"]) == ("uninitialised", "the new tensor at x_ptr")
+    assert [b["written"] for b in seen.buffers if b["name"] == "x"] == [16]
+
+
 # ---- other ways to memory -----------------------------------------------------------------------
 
 
