@@ -207,7 +207,7 @@ def _add_bf16(addresses: np.ndarray, values: np.ndarray, mask: np.ndarray) -> np
     """
     flat = addresses.reshape(-1)
     values = np.broadcast_to(values, addresses.shape).reshape(-1)
-    old = np.zeros(flat.shape, np.float32)
+    old: np.ndarray = np.zeros(flat.shape, np.float32)
     waiting = np.flatnonzero(mask)
     while waiting.size:
         _, first = np.unique(flat[waiting], return_index=True)

@@ -352,8 +352,8 @@ class Lane:
             message = ["(an error that cannot be shown)"]
         if isinstance(root, Overtime):
             return {"where": "hang", "type": "Hang", "message": "", "line": line}
-        kind, code = type(root).__name__, linecache.getline(self.file, line or 0)
-        hint = hints.plain(f"{kind}: " + "\n".join(message), code)
+        kind, written = type(root).__name__, linecache.getline(self.file, line or 0)
+        hint = hints.plain(f"{kind}: " + "\n".join(message), written)
         if hint:
             message = [hint]
             kind = kind if type(root).__module__ == "builtins" else "TypeError"
