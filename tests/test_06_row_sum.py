@@ -65,10 +65,10 @@ KATA = Kata(
     speed_case=dict(R=8192, C=32_768),
     bench_sizes=(
         dict(R=256, C=200_000),
+        dict(R=65_536, C=1024),
         dict(R=1024, C=100_000),
         dict(R=4096, C=32_768),
         dict(R=16_384, C=8192),
-        dict(R=65_536, C=1024),
         dict(R=8192, C=32_768),
     ),
     usual_block=(1, 1024),
