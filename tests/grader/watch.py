@@ -188,7 +188,7 @@ class _Looks(TorchFunctionMode):
 
 
 def _python_body(name: str, args):
-    """The function behind an operator made with torch.library.custom_op or triton_op, or None."""
+    """The function behind an operator made with custom_op or triton_op of PyTorch, or None."""
     library = sys.modules.get("torch._library.custom_ops")
     made = library.OPDEFS.get(name) if library is not None and "::" in name else None
     if made is None:
