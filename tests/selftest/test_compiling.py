@@ -481,6 +481,7 @@ def test_grids(write):
         grids, error = grid_of(grid)
         assert grids == []
         assert (error["type"], error["line"]) == (kind, line)
+    assert "the grid function asks for meta['NO_SUCH']; meta holds" in error["message"]
 
 
 def test_arguments_that_cannot_be_bound(write):
