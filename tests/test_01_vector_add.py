@@ -30,6 +30,7 @@ KATA = Kata(
     baseline=lambda x, y: x + y,
     speed_case=dict(n=2**28),
     bench_sizes=tuple(dict(n=2**e) for e in range(16, 29, 2)),
+    figures=tuple(dict(n=2**e) for e in (24, 26, 28)),
     suspects=(
         ("values", "These are the numbers of x + x: y is never used.", lambda x, y: x + x),
         ("values", "These are the numbers of x alone.", lambda x, y: x),

@@ -30,6 +30,7 @@ KATA = Kata(
     baseline=lambda x: torch.relu(x),
     speed_case=dict(n=2**28),
     bench_sizes=tuple(dict(n=2**e) for e in range(24, 29)),
+    figures=tuple(dict(n=2**e) for e in (24, 26, 28)),
     suspects=(
         ("values", "These are the numbers of x itself.", lambda x: x),
         (

@@ -32,6 +32,7 @@ KATA = Kata(
     baseline=lambda x, s: x * s,
     speed_case=dict(n=2**28),
     bench_sizes=tuple(dict(n=2**e) for e in range(16, 29, 2)),
+    figures=tuple(dict(n=2**e) for e in (24, 26, 28)),
     suspects=(
         ("values", "These are the numbers of x itself: s is not used.", lambda x, s: x),
         ("values", "These are the numbers of x / s.", lambda x, s: x / s),

@@ -67,6 +67,7 @@ KATA = Kata(
     baseline=lambda x, bias: torch.nn.functional.gelu(x + bias),
     speed_case=dict(R=32768, C=4096),
     bench_sizes=tuple(dict(R=2**e, C=4096) for e in range(12, 17)),
+    figures=(dict(R=16384, C=4096), dict(R=32768, C=4096)),
     usual_block=(4, 256),
     suspects=tuple(
         ("values", f"These are the numbers of {what}.", formula)

@@ -54,6 +54,7 @@ KATA = Kata(
     baseline=lambda x: x.t().contiguous(),
     speed_case=dict(R=16384, C=8192),
     bench_sizes=tuple(dict(R=2**e, C=4096) for e in range(12, 17)),
+    figures=(dict(R=4096, C=4096), dict(R=16384, C=8192)),
     usual_block=(32, 32),
     suspects=(
         ("values", "Tiles are in their places, but each is as it was.", tiles_kept),

@@ -71,6 +71,7 @@ KATA = Kata(
         dict(R=16_384, C=8192),
         dict(R=8192, C=32_768),
     ),
+    figures=(dict(R=8192, C=4096), dict(R=256, C=200_000, dtype=F16), dict(R=8192, C=32_768)),
     usual_block=(1, 1024),
     suspects=(
         ("reduction", "This is the mean of the row.", lambda x: x.mean(-1)),

@@ -58,6 +58,7 @@ KATA = Kata(
     baseline=lambda x: torch.softmax(x, dim=-1),
     speed_case=dict(R=16384, C=8192),
     bench_sizes=tuple(dict(R=16384, C=2**e) for e in range(9, 16)),
+    figures=(dict(R=16384, C=4096), dict(R=16384, C=8192)),
     suspects=(
         ("values", "These are the numbers of x itself.", lambda x: x),
         ("reduction", "The rows are not divided by their sum.", lambda x: x.exp()),

@@ -61,6 +61,7 @@ KATA = Kata(
     baseline=lambda a, b: a @ b,
     speed_case=dict(M=4096, N=4096, K=4096),
     bench_sizes=tuple(dict(M=n, N=n, K=n) for n in (512, 1024, 2048, 4096, 8192)),
+    figures=(dict(M=4096, N=4096, K=4096), dict(M=8192, N=8192, K=8192)),
     marks=(0.6, 0.95),
     usual_block=(64, 64, 64),
     suspects=(

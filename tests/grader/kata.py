@@ -65,6 +65,7 @@ class Kata:
     baseline    PyTorch's own operation with the same arguments, for the speed check
     speed_case  sizes for the speed check; marks: (pass, distinction) as shares, see `speed`
     bench_sizes sizes for benchmarks, small ones first; default: the speed case and halves of it
+    figures     sizes that solutions/README.md shows, 64 MiB and more; default: the speed case
     suspects    (concept, sentence, formula): usual mistakes, recognised by the numbers they give
     allowed     PyTorch operators the contract lets the launcher use beyond allocating and viewing
     """
@@ -81,6 +82,7 @@ class Kata:
     speed_case: dict
     marks: tuple[float, float] = (0.8, 0.95)
     bench_sizes: tuple[dict, ...] = ()
+    figures: tuple[dict, ...] = ()
     result: Callable | None = None
     usual_block: tuple[int, ...] = (1024,)
     targets: tuple[str, ...] = TARGETS

@@ -25,13 +25,6 @@ README = PROJECT / "solutions" / "README.md"
 KEPT = PROJECT / ".katas" / "bench" / "table.json"
 BEGIN, END = "<!-- figures: made by `nox -s bench-table` -->", "<!-- end of figures -->"
 ROUNDS = 100
-# Each moves 64 MiB and more. A kata that is not named is measured at the size of its speed check.
-SIZES: dict[str, tuple[dict[str, Any], ...]] = {
-    "01_vector_add": (dict(n=2**24), dict(n=2**26), dict(n=2**28)),
-    "03_scale": (dict(n=2**24), dict(n=2**26), dict(n=2**28)),
-    "07_softmax": (dict(R=16384, C=4096), dict(R=16384, C=8192)),
-    "12_matmul": (dict(M=4096, N=4096, K=4096), dict(M=8192, N=8192, K=8192)),
-}
 
 
 def measure(kata: str, sizes: dict[str, Any]) -> dict:
@@ -86,7 +79,8 @@ def run() -> dict:
 
     rows = []
     for kata in katas():
-        for sizes in SIZES.get(kata, (suite(kata).KATA.speed_case,)):
+        statement = suite(kata).KATA
+        for sizes in statement.figures or (statement.speed_case,):
             rows.append(measure(kata, sizes))
             print(row_text(rows[-1]), flush=True)
     return {
