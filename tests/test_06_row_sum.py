@@ -1,10 +1,8 @@
 """Kata 6, row_sum: `row_sum(x)` in fp32, along rows that are longer than a block."""
 
-import math
-
 import torch
 from grader import checks
-from grader.evidence import Run, Wrong
+from grader.evidence import Wrong
 from grader.grading import check
 from grader.kata import Cost, Kata, case, lay_out
 from grader.oracle import EPS32
@@ -156,19 +154,10 @@ def test_mask(kernel):
     """Lanes past the row read nothing and count as 0."""
     checks.mask(kernel)
     try:
-        checks.each(kernel.trace("walk"), reads_all)
+        checks.each(kernel.trace("walk"), checks.reads_all)
     except Wrong:
         return  # what the walk leaves out is not the mask's fault
     checks.beyond(kernel, "deep", "ragged, deep", "mask")
-
-
-def reads_all(run: Run) -> None:
-    """accumulate: the kernel reads each element of x at least once."""
-    run.kernel_ran()
-    read = sum(b["read"] for b in run.facts["buffers"] if b["name"] == "x")
-    unread = run.arguments[0].numel() - read
-    if unread > 0:
-        raise Wrong(f"{unread:,} columns are never read ({run.label})", "accumulate")
 
 
 @check("reduction", points=15)
@@ -180,19 +169,7 @@ def test_reduction(kernel):
 @check("accumulate", points=5)
 def test_walk(kernel):
     """Every column of a long row is read, in blocks of at most 16,384."""
-
-    def ask(run: Run) -> None:
-        reads_all(run)
-        for launch in run.facts["launches"]:
-            lanes = math.prod(launch["loads"].get("x", [0])) // math.prod(launch["block"] or [1])
-            if lanes > WIDEST:
-                raise Wrong(
-                    f"a block has {lanes:,} columns, more than {WIDEST:,} ({run.label}): walk the "
-                    "row in several",
-                    "accumulate",
-                )
-
-    checks.each(kernel.trace("walk"), ask)
+    checks.walks(kernel.trace("walk"), WIDEST)
 
 
 @check("accumulate", points=10)

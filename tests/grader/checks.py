@@ -9,6 +9,7 @@ that were written, and mask by what changes between full and ragged sizes.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterable
 
 from .evidence import (
@@ -280,17 +281,52 @@ def retunes(kernel: Evidence) -> None:
         )
 
 
-def traffic(runs: list[Run], reads: float, writes: float) -> None:
-    """fusion: at most so many reads of each input byte and writes of each result byte."""
+def reads_all(run: Run) -> None:
+    """accumulate: the kernel reads each element of its first input at least once."""
+    run.kernel_ran()
+    name = run.kata.parameters[0]
+    read = sum(b["read"] for b in run.facts["buffers"] if b["name"] == name)
+    unread = run.arguments[0].numel() - read
+    if unread > 0:
+        raise Wrong(f"{unread:,} columns are never read ({run.label})", "accumulate")
+
+
+def walks(runs: list[Run], widest: int) -> None:
+    """accumulate: rows of the first input are read whole, in blocks of at most `widest` columns."""
+
+    def ask(run: Run) -> None:
+        reads_all(run)
+        for launch in run.facts["launches"]:
+            lanes = math.prod(launch["loads"].get(run.kata.parameters[0], [0]))
+            columns = lanes // math.prod(launch["block"] or [1])
+            if columns > widest:
+                raise Wrong(
+                    f"a block has {columns:,} columns, more than {widest:,} ({run.label}): walk "
+                    "the row in several",
+                    "accumulate",
+                )
+
+    each(runs, ask)
+
+
+def traffic(runs: list[Run], reads: float, writes: float, besides: tuple[str, ...] = ()) -> None:
+    """fusion: at most so many reads of each input byte and writes of each result byte.
+
+    `besides` names small parameters that stay in cache, such as a bias that every row needs: how
+    often they are read is each kernel's own affair.
+    """
 
     def ask(run: Run) -> None:
         run.kernel_ran()
         cost = run.kata.cost(*run.arguments)
+        named = zip(run.kata.parameters, run.arguments, strict=False)
+        small = sum(a.nbytes for name, a in named if name in besides and a is not None)
+        buffers = [b for b in run.facts["buffers"] if b["name"] not in besides]
         for what, limit, least, key in (
-            ("loads", reads, cost.read, "loaded_bytes"),
+            ("loads", reads, cost.read - small, "loaded_bytes"),
             ("stores", writes, cost.written, "stored_bytes"),
         ):
-            moved = sum(b[key] for b in run.facts["buffers"])
+            moved = sum(b[key] for b in buffers)
             if moved > 1.05 * limit * least:  # a number or two a row may go through memory
                 raise Wrong(
                     f"the kernel {what} {moved:,} bytes where {least:,} would do ({run.label}): "

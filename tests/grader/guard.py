@@ -19,6 +19,7 @@ MODULES = (
     "os",
     "socket",
     "struct",
+    "time",
     "torch",
     "torch.utils._python_dispatch",
 )
@@ -47,7 +48,9 @@ class Guard:
                 for value in list(vars(module).values()):
                     if isinstance(value, type) and value.__module__ == name:
                         self._keep(f"{name}.{value.__name__}", vars(value), own)
-        self._keep("torch.Tensor", vars(sys.modules["torch"].Tensor))
+        torch = sys.modules["torch"]
+        self._keep("torch.Tensor", vars(torch.Tensor))
+        self._keep("torch.cuda.Event", vars(torch.cuda.Event))
 
     def _keep(self, owner: str, namespace, own: bool = False) -> None:
         for name, value in list(namespace.items()):

@@ -1,4 +1,4 @@
-"""speed wrong result: large products are summed in half precision"""
+"""robust elements are wrong: large products are summed in half precision"""
 
 import torch
 import triton
