@@ -49,6 +49,7 @@ KATA = Kata(
         case("ragged", n=4099),
         case("ragged", n=20_011),
         case("many", n=lambda block: min(300 * block[0] - 5, 2**20)),
+        case("large", n=1_100_000),
         case("edge", n=0),
         case("edge", shape=(0, 3)),
         case("edge", shape=()),

@@ -28,7 +28,8 @@ TUNER = {"keys": [str], "key_values": [str], "configs": [{"kwargs": dict}]}
 TRACE = {
     "result": [{"type": str}],
     "launches": [
-        {"kernel": str, "grid": [int], "programs": int, "idle": int, "atomics": int, "block": [int]}
+        {"kernel": str, "grid": [int], "programs": int, "ran": int, "cut": bool}
+        | {"idle": int, "atomics": int, "block": [int]}
         | {"stores": {str: int}, "most": {str: int}, "loads": {str: [int]}}
     ],
     "sites": [{"line": LINE, "op": str, "lanes": int, "active": int}],

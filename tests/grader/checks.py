@@ -49,7 +49,8 @@ def each(runs: Iterable[Run], ask: Callable[[Run], None]) -> None:
 
 def grid(kernel: Evidence) -> None:
     """Enough programs for every element, and no crowd of programs with nothing to do."""
-    each(kernel.trace("probe", "full", "ragged", "many"), Run.programs_cover)
+    sampled, whole = apart(kernel.trace("probe", "full", "ragged", "many", "large"))
+    each(whole, Run.programs_cover)
     for wide in kernel.trace("widened"):
         own = next(r for r in kernel.trace("full") if r.case.name == wide.case.name)
         if own.blame() and not wide.blame():
@@ -59,6 +60,8 @@ def grid(kernel: Evidence) -> None:
                 "the kernel uses them?",
                 "grid",
             )
+    for run in sampled:
+        run.programs_reach()
     runs = [
         r
         for r in kernel.trace("full", every_config=True)
@@ -79,6 +82,12 @@ def grid(kernel: Evidence) -> None:
                 "input, the more of them",
                 "grid",
             )
+
+
+def apart(runs: list[Run]) -> tuple[list[Run], list[Run]]:
+    """Calls of which a sample of the programs ran (group "large"), and the others."""
+    sampled = [run for run in runs if run.case.group == "large"]
+    return sampled, [run for run in runs if run not in sampled]
 
 
 def idle(run: Run) -> int:
@@ -188,8 +197,8 @@ def group(kernel: Evidence, name: str, concept: str) -> None:
 def contract(kernel: Evidence) -> None:
     """Edge sizes, other shapes and dtypes, a second call: a new tensor each time, inputs kept."""
     needs_values(kernel, "robust")
-    runs = kernel.trace("edge", "many", "again")
-    each(runs, Run.keeps_contract)
+    sampled, runs = apart(kernel.trace("edge", "many", "again", "large"))
+    each([*runs, *sampled], Run.keeps_contract)
 
     def ask(run: Run) -> None:
         if run.nothing_to_do:
@@ -205,6 +214,9 @@ def contract(kernel: Evidence) -> None:
         run.right(written_only=True, cause="robust")
 
     each(runs, ask)
+    for run in sampled:  # what one launch leaves undone for the next does not show in a sample
+        if len(run.facts["launches"]) == 1 and not run.launch["cut"]:
+            run.right(written_only=True, cause="robust")
 
 
 def ordinary_sizes_written(kernel: Evidence) -> bool:

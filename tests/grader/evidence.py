@@ -24,6 +24,7 @@ from .speed import ROUNDS, SECONDS, Speed, Times, card_lock, judge, refusal
 
 MOST_CONFIGS = 32  # configs of an autotuner that are run by themselves in the trace lane
 EACH_CONFIG = ("full", "ragged")  # groups that are run with every config
+SAMPLE = 2  # programs that run of each launch in group "large"
 BLOCK_CEILING = 1 << 17  # lanes; cases are not sized by a block beyond this
 MOST_DEATHS = 3  # cases of a lane that may cost the card's context before the rest is not tried
 SET_UP_SECONDS = 240.0  # for the first rounds of timing: inputs, compiling and tuning included
@@ -334,6 +335,22 @@ class Run:
             raise Wrong(
                 f"{count:,} of {self.elements:,} elements are never written ({self.label}): the "
                 f"grid {grid_text(self.launch)} starts {plural(programs, 'program')}, too few",
+                "grid",
+            )
+
+    def programs_reach(self) -> None:
+        """grid, where only a sample of the programs ran: would all of them cover the result?"""
+        self.kernel_ran()
+        launches, storage = self.facts["launches"], self.facts["result"][0]["storage"]
+        lanes = [x["stores"].get(storage, 0) / max(x["ran"], 1) for x in launches]
+        if not any(lanes) or any(x["cut"] or x["atomics"] for x in launches):
+            return  # how much the others would do does not show here
+        reach = sum(x["programs"] * share for x, share in zip(launches, lanes, strict=True))
+        if reach < self.elements:
+            raise Wrong(
+                f"the grid {grid_text(self.launch)} starts "
+                f"{plural(self.launch['programs'], 'program')} that store {max(lanes):,.0f} "
+                f"elements each: too few for {self.elements:,} ({self.label})",
                 "grid",
             )
 
@@ -742,6 +759,8 @@ class Evidence:
         arguments = self.arguments(case) if arguments is None else arguments
         specs, blobs = describe_arguments(self.kata, arguments)
         message: dict = {"args": specs, "config": config, "grid": grid}
+        if case.group == "large":
+            message["sample"] = SAMPLE
         if again:
             arguments = self.arguments(case, "again")
             _, second = describe_arguments(self.kata, arguments)

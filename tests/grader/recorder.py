@@ -21,6 +21,8 @@ from .memory import Buffer, Memory
 # something.
 MOST_IDLE, MOST_IDLE_LANES, FEWEST_IDLE = 2000, 1 << 18, 16
 
+MOST_SAMPLED = 4000  # accesses, after which a launch of which a sample was asked for is given up
+
 SEVERAL = -2  # in place of a program's number
 
 
@@ -90,10 +92,11 @@ class Recorder:
         self.reset(Memory())
         self.remark = remark  # tells the judge at once what cannot be taken back later
 
-    def reset(self, memory: Memory, grid_override=None) -> None:
+    def reset(self, memory: Memory, grid_override=None, sample: int | None = None) -> None:
         """Forget everything and record into `memory` from now on.
 
         `grid_override`: a grid to launch instead of the kernel's own unless that has more programs.
+        `sample`: how many programs of each launch run, the first ones; None for all.
         """
         self.memory = memory
         self.launches: list[dict] = []
@@ -101,6 +104,7 @@ class Recorder:
         self.outside: dict[tuple, dict] = {}  # (line, operation, buffer, side) -> event
         self.hazards: dict[tuple, dict] = {}  # (kind, line, buffer) -> event
         self.grid_override = grid_override
+        self.sample = sample
         self.in_kernel = False
         self.program = (0, 0, 0)
         self._active = True
@@ -140,6 +144,8 @@ class Recorder:
             "kernel": kernel,
             "grid": list(grid),
             "programs": math.prod(grid),
+            "ran": 0,  # programs that ran
+            "cut": False,  # whether the last of them was stopped
             "idle": 0,
             "atomics": 0,
             "stores": {},  # buffer -> lanes of all its stores, masked ones too
@@ -153,12 +159,16 @@ class Recorder:
         self._atomic: set[int] = set()  # buffers that atomics of this launch changed
         self._number = -1
         self._program_lanes: dict[str, int] = {}
+        self._accesses = 0
         self._lanes = 0  # of all accesses so far
         self._idle_now = self._idle_since = 0  # idle programs in a row, and the lanes before them
 
     def begin_program(self, program: tuple) -> None:
-        """The next program. Raises EndOfLaunch when many in a row have done nothing."""
+        """The next program. Raises EndOfLaunch after a sample, or when many have done nothing."""
         self._finish_program()
+        if self._number + 1 == self.sample:
+            self._active = True
+            raise EndOfLaunch
         idle, active = self._idle_now, self._number + 1 - self._launch["idle"]
         lanes = self._lanes - self._idle_since
         if idle > max(FEWEST_IDLE, active) and (
@@ -183,8 +193,9 @@ class Recorder:
                 buffer.resync()
 
     def _finish_program(self) -> None:
-        if not self._launch:
+        if not self._launch or self._number < 0:
             return
+        self._launch["ran"] = self._number + 1
         if not self._active:
             self._launch["idle"] += 1
             self._idle_now += 1
@@ -223,6 +234,10 @@ class Recorder:
         `addresses` uint64 byte addresses and `mask` bool, of one shape; `data` the values of a
         store. The very same mask object comes back when every active lane is in bounds.
         """
+        self._accesses += 1
+        if self.sample is not None and self._accesses > MOST_SAMPLED:
+            self._launch["cut"] = True
+            raise EndOfLaunch
         flat, lanes = addresses.reshape(-1), mask.reshape(-1)
         full = bool(lanes.all())
         picked = flat if full else flat[lanes]

@@ -403,7 +403,7 @@ class TraceLane(Lane):
         memory = Memory()
         arguments, tensors = build_arguments(message["args"], blobs, memory)
         memory.remember(self.recorder.memory.rooms())
-        self.recorder.reset(memory, message.get("grid"))
+        self.recorder.reset(memory, message.get("grid"), message.get("sample"))
         self.tuner.choose(message.get("config"))
         rounds = [None]
         if "again" in message:

@@ -545,3 +545,38 @@ def test_programs_that_are_idle_before_the_first_one_works_do_not_end_a_launch(t
     seen = wide(numbers(1500), programs, 0, True)
     assert (seen.coverage & 1).all()
     assert seen.launches[0]["idle"] == programs - 2
+
+
+def test_a_sample_of_the_programs(copy):
+    """Two of 100 programs run; the grid, what they write and what they store are told."""
+    seen = copy(numbers(1600), 100, 0, True, sample=2)
+    (launch,) = seen.launches
+    assert (launch["grid"], launch["programs"]) == ([100, 1, 1], 100)
+    assert (launch["ran"], launch["cut"], launch["idle"]) == (2, False, 0)
+    assert launch["stores"] == {"out": 32}
+    assert int((seen.coverage & 1).sum()) == 32
+    assert seen.out[:32].tolist() == numbers(32).tolist()
+
+
+def test_a_grid_smaller_than_the_sample(copy):
+    (launch,) = copy(numbers(16), 1, 0, True, sample=2).launches
+    assert (launch["ran"], launch["cut"]) == (1, False)
+
+
+def test_a_sample_that_takes_too_long_is_cut_short(traced):
+    file = traced(
+        """
+        @triton.jit
+        def kernel(out_ptr, n):
+            for i in range(n):
+                tl.store(out_ptr + i, 1.0)
+
+        def run(x):
+            out = torch.empty_like(x)
+            kernel[(3,)](out, x.numel())
+            return out
+        """,
+        "x",
+    )
+    (launch,) = file(numbers(100_000), sample=2).launches
+    assert (launch["ran"], launch["cut"]) == (1, True)

@@ -1,0 +1,30 @@
+"""robust: large inputs are added in fp16, to be faster
+
+symptom: three digits are right above a million elements, all below
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, output_ptr, n_elements, HALF: tl.constexpr, BLOCK_SIZE: tl.constexpr):
+    pid = tl.program_id(axis=0)
+    offsets = pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    mask = offsets < n_elements
+    x = tl.load(x_ptr + offsets, mask=mask)
+    y = tl.load(y_ptr + offsets, mask=mask)
+    if HALF:
+        x, y = x.to(tl.float16), y.to(tl.float16)
+    tl.store(output_ptr + offsets, x + y, mask=mask)
+
+
+def add(x, y):
+    """The sum of two contiguous tensors of the same shape and dtype."""
+    output = torch.empty_like(x)
+    n_elements = output.numel()
+    BLOCK_SIZE = 1024
+    grid = (triton.cdiv(n_elements, BLOCK_SIZE),)
+    add_kernel[grid](x, y, output, n_elements, n_elements > 1 << 20, BLOCK_SIZE=BLOCK_SIZE)
+    return output
