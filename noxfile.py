@@ -498,9 +498,13 @@ def define_bench(number: int) -> None:
 
     def bench(session: nox.Session) -> None:
         python = shared_python()
-        found = probe(python, "pytest_benchmark")
-        if not found or not found[1]:
+        found = probe(python, "pytest_benchmark", "pygal")
+        here = found[1] if found else set()
+        if "pytest_benchmark" not in here:
             stop(f"A benchmark needs pytest-benchmark: {python} -m pip install pytest-benchmark")
+        histogram = any(word.startswith("--benchmark-histogram") for word in session.posargs)
+        if histogram and "pygal" not in here:
+            stop(f"--benchmark-histogram needs pygal: {python} -m pip install pygal pygaljs")
         command = ["-m", "pytest", "-p", "pytest_benchmark.plugin", "tests/bench.py", "-q", "-rs"]
         columns = "--benchmark-columns=min,median,iqr,rounds"
         words = [f"--kata={number}", columns, *session.posargs]

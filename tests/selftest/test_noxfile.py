@@ -193,6 +193,16 @@ def test_benchmark_without_its_plugin_says_what_to_install(project, tmp_path):
     assert said[-1].endswith("-m pip install pytest-benchmark")
 
 
+def test_histogram_without_pygal_says_what_to_install(project, tmp_path):
+    python = make_environment(
+        tmp_path / "env", "torch", "triton", "numpy", "pytest", "pytest_benchmark"
+    )
+    words = ("-s", "bench-1", "--", "--benchmark-histogram")
+    code, printed, said = nox(project, *words, KATAS_PYTHON=python)
+    assert (code, printed) == (2, "")
+    assert said[-1].endswith("-m pip install pygal pygaljs")
+
+
 def test_one_failure_among_several_checks(project, tmp_path):
     python = make_environment(tmp_path / "env", "torch", "triton", "numpy", "pytest")
     words = ("-s", "check-1", "check-12")
