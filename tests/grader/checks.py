@@ -128,7 +128,11 @@ def values(kernel: Evidence) -> None:
     runs = kernel.trace("full")
     each(runs, lambda run: run.right(written_only=True))
     if not any(bool((run.coverage() & 1).any()) for run in runs if run.elements):
-        raise Wrong("no kernel writes any element of the result", "values")
+        elsewhere = next((run.stored_elsewhere for run in runs if run.elements), "")
+        raise Wrong(
+            "no kernel writes any element of the result" + f". {elsewhere}" * bool(elsewhere),
+            "values",
+        )
 
 
 def mask(kernel: Evidence) -> None:

@@ -533,7 +533,7 @@ class Run:
             if other.shape != got.shape or torch.equal(other, self.want[part]):
                 continue
             written = (self.coverage(part) & 1) > 0 if self.lane == "trace" else None
-            bound = self.bounds[part] + 1e-3 * other.abs()
+            bound = self.bounds[part].nan_to_num(0.0, 0.0) + 1e-3 * other.abs()
             if oracle.compare(got, other, bound, written) is None:
                 return cause, sentence
         return None
@@ -546,9 +546,12 @@ class Run:
             seen = (self.coverage(part) & 1) > 0
         if bool((got[seen].isnan() & ~want[seen].isnan()).any()):
             return None
-        scale = want[seen].abs().clamp(min=1e-30)
-        relative = float((wrong.error[seen] / scale).nan_to_num(0.0, 0.0).median())
-        worst = float(wrong.error[seen].max() / want[seen].abs().max().clamp(min=1e-30))
+        finite = seen & want.isfinite() & got.isfinite()
+        if not bool(finite.any()):
+            return None
+        scale = want[finite].abs().clamp(min=1e-30)
+        relative = float((wrong.error[finite] / scale).median())
+        worst = float(wrong.error[finite].max() / scale.max())
         if not wrong.got.dtype.is_floating_point and worst < 2**-20:
             return "precision", "Whole numbers lost their last bits on the way through fp32."
         if wrong.got.dtype.is_floating_point and 3e-5 < relative < 2**-7 and worst < 2**-6:
@@ -559,8 +562,8 @@ class Run:
             )
         if got.numel() > 2 and self.elements == int(seen.sum()):
             a, b = got.flatten().sort().values, want.flatten().sort().values
-            spread = self.bounds[part].max() + 1e-6 * b.abs().max()
-            if bool(((a - b).abs() <= spread).all()):
+            spread = self.bounds[part][finite].max() + 1e-6 * want[finite].abs().max()
+            if bool(((a == b) | ((a - b).abs() <= spread)).all()):
                 return "offsets", "The right numbers stand in the wrong places."
         return None
 
