@@ -10,7 +10,8 @@ file (seen the same in Triton 3.6 to 3.9; tests/selftest/test_interpreter.py not
   `interpreter_builder.set_grid_idx`: the next program.
 * `ReduceOps.generic_reduce`, `ScanOps.generic_scan`: tl.reduce and tl.associative_scan with a
   function of the kernel's own.
-* `FunctionRewriter.ast_transformer`: rewrites the source of a kernel before it is interpreted.
+* `FunctionRewriter.ast_transformer` and `.rewrite_ast`: rewrite the source of a kernel before it is
+  interpreted.
 
 What the interpreter gets wrong for legal kernels is mended here, so that no right kernel pays for
 it: bf16 (kept as fp32 numbers that are rounded to bf16 after every operation, to nearest even),
@@ -26,6 +27,7 @@ import ast
 import builtins
 import dataclasses
 import math
+import operator
 import sys
 import types
 
@@ -73,7 +75,11 @@ def _is_bf16(dtype) -> bool:
 
 
 class _LoopIndex(int):
-    """A loop variable over run-time bounds: an int that also answers as a Triton scalar does."""
+    """A loop variable over run-time bounds: an int that also answers as a Triton scalar does.
+
+    What is worked out from it by whole numbers is one too, divided as compiled code divides:
+    towards zero, where Python rounds down.
+    """
 
     def to(self, dtype, *args, **kwargs):
         return self._tensor().to(dtype)
@@ -82,8 +88,49 @@ class _LoopIndex(int):
     def dtype(self):
         return tl.int32
 
+    def __neg__(self):
+        return _LoopIndex(-int(self))
+
+    def __invert__(self):
+        return _LoopIndex(~int(self))
+
     def _tensor(self):
         return interp.interpreter_semantic.to_tensor(int(self), False)
+
+
+def _divide(a: int, b: int) -> int:
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+_WHOLE = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "and": operator.and_,
+    "or": operator.or_, "xor": operator.xor, "lshift": operator.lshift,
+    "rshift": operator.rshift, "floordiv": _divide, "mod": lambda a, b: a - b * _divide(a, b),
+}  # fmt: skip
+
+
+def _loop_arithmetic() -> None:
+    """Give _LoopIndex its operators, either way round."""
+
+    def operator_of(name, function, swapped):
+        def apply(self, other):
+            other = other.value if isinstance(other, tl.constexpr) else other
+            if isinstance(other, int) and not isinstance(other, bool) and function is not None:
+                pair = (int(other), int(self)) if swapped else (int(self), int(other))
+                return _LoopIndex(function(*pair))
+            if isinstance(other, (int, float)):
+                return getattr(self._tensor(), name)(other)
+            return NotImplemented  # a block knows what to do with a number
+
+        return apply
+
+    for word, function in (_WHOLE | {"truediv": None}).items():
+        for prefix in ("", "r"):
+            name = f"__{prefix}{word}__"
+            setattr(_LoopIndex, name, operator_of(name, function, bool(prefix)))
+
+
+_loop_arithmetic()
 
 
 def kernel_range(*args):
@@ -277,6 +324,7 @@ class _Rewriter(interp.ASTTransformer):
 
     `a and b` becomes `kata_logic("logical_and", lambda: a, lambda: b)`, and so on; the functions
     called are found in the kernel's globals, where Triton puts all globals of its interpreter.
+    The launcher's own `range` and logic stay Python's.
     """
 
     def visit_Assign(self, node):  # noqa: N802
@@ -299,6 +347,8 @@ class _Rewriter(interp.ASTTransformer):
         self.generic_visit(node)
         if isinstance(node.func, ast.Name) and node.func.id in ("max", "min"):
             node.func = self._call("kata_extreme", node.func, node.func)
+        elif isinstance(node.func, ast.Name) and node.func.id == "range":
+            node.func = ast.copy_location(ast.Name("kata_range", ast.Load()), node.func)
         return node
 
     @staticmethod
@@ -361,8 +411,20 @@ def _mend_logic(file: str) -> None:
     transformer = _Rewriter()
     interp.FunctionRewriter.ast_transformer = transformer
     helpers = {"kata_logic": _logic, "kata_not": _not, "kata_chain": _chain}
-    for name, helper in (helpers | {"kata_extreme": _extreme}).items():
+    for name, helper in (helpers | {"kata_extreme": _extreme, "kata_range": kernel_range}).items():
         setattr(interp, name, helper)
+    original_rewrite = interp.FunctionRewriter.rewrite_ast
+
+    def rewrite(self):
+        """Rewritten, with the annotations as they were: they say what is constexpr, by any name."""
+        rewritten = original_rewrite(self)
+        rewritten.__annotations__ = {
+            name: "constexpr" if isinstance(kind, str) and "constexpr" in kind else kind
+            for name, kind in self.fn.__annotations__.items()
+        }
+        return rewritten
+
+    interp.FunctionRewriter.rewrite_ast = rewrite
     original_patch = interp._patch_lang_tensor
 
     def truth(self):

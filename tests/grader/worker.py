@@ -285,7 +285,8 @@ class Lane:
         sys.modules["kernel"] = module
         try:
             with self.importing():
-                exec(compile(read_source(self.file), self.file, "exec"), module.__dict__)
+                code = compile(read_source(self.file), self.file, "exec", dont_inherit=True)
+                exec(code, module.__dict__)
         except BaseException as error:
             return {"error": {"where": "import"} | self.describe(error)}
         changed = guard.changed()
@@ -386,9 +387,6 @@ class TraceLane(Lane):
         pretend_gpu()
 
     def equip(self, module) -> None:
-        from .interpreter import kernel_range
-
-        module.__dict__["range"] = kernel_range
         self.recorder.guard = self.guard.changed
         with contextlib.suppress(OSError, ValueError):  # which is then said when it is imported
             self.recorder.source = read_source(self.file)
