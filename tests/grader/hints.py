@@ -53,6 +53,28 @@ TABLE = [
         "a kernel is launched with its grid in square brackets: {code}[grid](...)",
     ),
     (
+        r"got multiple values for argument|takes \d+ positional arguments? but \d+ were given",
+        r"(\w+)\((?:grid\b|\(|lambda\b)",
+        "a kernel is launched with its grid in square brackets: {code}[grid](...)",
+    ),
+    (
+        r"'function' object has no attribute '(?:arg_names|fn|params|signature)'",
+        "",
+        "@triton.autotune and @triton.heuristics stand above @triton.jit, which comes last, right "
+        "above def",
+    ),
+    (
+        r"Cannot make_shape_compatible|Cannot broadcast, (?:rank|the expanded)",
+        "",
+        "blocks of different shapes meet here: give each the axis it lacks, rows[:, None] and "
+        "cols[None, :], in pointers, masks and values alike",
+    ),
+    (
+        r"(Mask|Value|Other) argument cannot be block type if pointer argument is not a block",
+        "",
+        "the pointer is a single one and the rest a block: x_ptr + offsets makes a block of pointers",
+    ),
+    (
         r"Cannot call @triton\.jit'd outside",
         "",
         "a kernel is launched with its grid in square brackets, kernel[grid](...), not called "

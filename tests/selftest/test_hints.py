@@ -32,6 +32,8 @@ LINES = [
     ("x = x_ptr + x", "read that with tl.load"),
     ("tl.store(x, out_ptr + offsets)", "the first argument of tl.store must be a pointer"),
     ("x = tl.maximum(x, axis=0)", "tl.max(x, axis=0)"),
+    ("x = tl.load(x_ptr, mask=offsets < 8)", "x_ptr + offsets makes a block of pointers"),
+    ("x = x[:, None] + tl.zeros((4, 8), tl.float32)", "give each the axis it lacks"),
     ("x = tl.arange(0, tl.program_id(0))", "bounds that are known when the kernel is compiled"),
 ]
 INTERNAL = ("_LoopIndex", "_semantic", "constexpr[", "MatMult", "Impl", "scalars", "Traceback")
@@ -74,6 +76,12 @@ def hints_arguments(file, *arguments):
             "tl.arange(0, BLOCK)",
             "BLOCK is not",
         ),
+        (
+            "TypeError: add_kernel() got multiple values for argument 'BLOCK_SIZE'",
+            "    add_kernel(grid, x, y, out, n, BLOCK_SIZE=1024)",
+            "add_kernel[grid](...)",
+        ),
+        ("AttributeError: 'function' object has no attribute 'arg_names'", "", "above @triton.jit"),
         ("AttributeError: 'dict' object has no attribute 'kwargs'", "", "triton.Config({...}"),
         (
             "ValueError: Conflicting meta-parameters: BLOCK. Make sure",
