@@ -351,7 +351,8 @@ class CompileLane:
         elif min(sizes) < 0:
             problem = f"a grid has no negative sizes: {sizes}"
         elif sizes[0] > 2**31 - 1 or max(sizes[1:], default=0) > 65535:
-            problem = f"a grid has at most 2147483647 x 65535 x 65535 programs: {sizes}"
+            problem = "a grid has at most 2147483647 x 65535 x 65535 programs: "
+            problem += str(sizes) if max(sizes) < 10**18 else "this one has far more"
         if problem:
             return None, {"type": "ValueError", "message": problem, "line": line}
         return sizes + [1] * (3 - len(sizes)), None

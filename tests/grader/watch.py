@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 EMPTY = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 FILLED = {
@@ -96,8 +97,12 @@ class Watch(TorchDispatchMode):
         if body is not None:
             with self:  # it is Python once more, and seen as the launcher is
                 return body(*args, **kwargs)
-        self._note(name)
-        return func(*args, **kwargs)
+        out = func(*args, **kwargs)
+        if any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves((args, kwargs, out))):
+            self._note(
+                name
+            )  # without a tensor it asks something, or marks the place for a profiler
+        return out
 
     @staticmethod
     def _same(tensor, kwargs) -> bool:
