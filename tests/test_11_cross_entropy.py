@@ -166,7 +166,7 @@ KATA = Kata(
         case("large", R=12, V=128, kind="large", dtype=F16),
         case("large", R=12, V=128, kind="large", dtype=BF16),
         case("large", R=12, V=9000, kind="large"),
-        case("many", R=600, V=4),
+        case("many", R=300, V=4),
         case("edge", R=0, V=64),
         case("edge", R=0, V=0),
         case("edge", R=1, V=1),
@@ -175,8 +175,8 @@ KATA = Kata(
         case("edge", R=13, V=129, dtype=BF16, layout="padded"),
         case("again", R=16, V=128),
         case("tuned", R=10, V=100),
-        case("compile", R=512, V=128_000, dtype=F16),
-        case("compile", R=512, V=781),
+        case("compile", R=2, V=128_000, dtype=F16),
+        case("compile", R=16, V=781),
     ),
 )
 
