@@ -8,7 +8,6 @@ from grader.kata import Cost, Kata, case
 from grader.oracle import EPS32
 
 F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
-WIDEST = 1 << 17  # columns that one block may have: the compiler's own limit is 8 times as much
 
 
 def inputs(draw, R, V, dtype=F32, layout="contiguous", std=2.0, kind=None, ignore=None):
@@ -117,7 +116,10 @@ KATA = Kata(
         for what, formula in (
             ("the target's logit, with its sign changed", lambda x, t: -(hot(x, t) * x).sum(1)),
             ("the log of the sum: the target's logit is missing", lambda x, t: x.logsumexp(1)),
-            ("the logarithm of the probability, which is negative", lambda x, t: -reference(x, t)[0]),
+            (
+                "the logarithm of the probability, which is negative",
+                lambda x, t: -reference(x, t)[0],
+            ),
             ("the loss less the maximum", lambda x, t: reference(x, t)[0] - x.amax(1)),
             ("the logits themselves", lambda x, t: x),
             ("the softmax: nothing is taken off for the target", lambda x, t: x.softmax(1)),
@@ -139,12 +141,13 @@ KATA = Kata(
         case("deep", R=3, V=width(3), kind="falling"),
         case("deep", R=2, V=65_536, kind="rising"),
         case("deep", R=2, V=32_768, dtype=F16, kind="rising"),
-        case("deep", R=2, V=131_072, dtype=F16, kind="flat"),
+        case("deep", R=1, V=131_072, dtype=F16, kind="flat"),
+        case("deep", R=4, V=4096, dtype=F16, std=0.3),
         case("walk", R=1, V=128_000),
         case("walk", R=1, V=200_000, dtype=F16),
         case("ragged, deep", R=3, V=width(3, 5), kind="rising"),
         case("ragged, deep", R=3, V=20_011, kind="falling"),
-        case("ragged, deep", R=2, V=128_000, dtype=BF16),
+        case("ragged, deep", R=1, V=128_000, dtype=BF16),
         case("strided", R=16, V=128, layout="padded"),
         case("strided", R=16, V=128, layout="shifted"),
         case("strided", R=16, V=128, layout="one row"),
@@ -154,7 +157,6 @@ KATA = Kata(
         case("precision", R=16, V=128, dtype=BF16),
         case("precision", R=32, V=128, dtype=F16, kind="sure"),
         case("precision", R=32, V=128, dtype=BF16, kind="sure"),
-        case("precision", R=8, V=4096, dtype=F16, std=0.3),
         case("ignored", R=16, V=128, ignore=-100),
         case("ignored", R=16, V=128, ignore=-100, kind="odd"),
         case("ignored", R=16, V=128, ignore=5),
@@ -166,7 +168,7 @@ KATA = Kata(
         case("large", R=12, V=128, kind="large", dtype=F16),
         case("large", R=12, V=128, kind="large", dtype=BF16),
         case("large", R=12, V=9000, kind="large"),
-        case("many", R=300, V=4),
+        case("many", R=200, V=4),
         case("edge", R=0, V=64),
         case("edge", R=0, V=0),
         case("edge", R=1, V=1),
@@ -197,7 +199,8 @@ def test_offsets(kernel):
 def test_mask(kernel):
     """Lanes past the row read nothing, write nothing and count for nothing."""
     checks.mask(kernel)
-    checks.beyond(kernel, "deep", "ragged, deep", "mask")
+    if walk_ends(kernel):  # else what the walk leaves out is not the mask's fault
+        checks.beyond(kernel, "deep", "ragged, deep", "mask")
 
 
 @check("values", points=10)
@@ -223,14 +226,22 @@ def test_strides(kernel):
 @check("accumulate", points=5)
 def test_walk(kernel):
     """Of a long row every logit is read, and every gradient written."""
+    checks.each(kernel.trace("walk"), whole_row)
 
-    def written(run: Run) -> None:
-        blame = run.blame()
-        if blame:
-            raise Wrong(f"{run.left_out(blame)} ({run.label})", "accumulate")
 
-    checks.walks(kernel.trace("walk"), WIDEST)
-    checks.each(kernel.trace("walk"), written)
+def whole_row(run: Run) -> None:
+    checks.reads_all(run)
+    blame = run.blame()
+    if blame:
+        raise Wrong(f"{run.left_out(blame)} ({run.label})", "accumulate")
+
+
+def walk_ends(kernel) -> bool:
+    try:
+        checks.each(kernel.trace("walk"), whole_row)
+    except Wrong:
+        return False
+    return True
 
 
 @check("accumulate", points=5)
