@@ -531,10 +531,10 @@ class Run:
     ) -> None:
         """values: every element (that was written) is what the formula gives; of one result or all."""
         self.kernel_ran()
-        for part in self.parts if part is None else [part]:
-            wrong = self.mismatch(part, written_only)
+        for number in self.parts if part is None else [part]:
+            wrong = self.mismatch(number, written_only)
             if wrong is not None:
-                self.wrong_values(wrong, part, cause)
+                self.wrong_values(wrong, number, cause)
 
     def wrong_values(self, wrong: oracle.Mismatch, part: int, cause: str) -> None:
         first = "; ".join(
