@@ -412,7 +412,7 @@ class Run:
             raise Wrong(
                 f"{self.left_out(blame)}, the first at {place(first)}{also} ({self.label})",
                 "offsets",
-                self._store_line(),
+                self._store_line(blame.part),
             )
         for part in self.parts:
             storage = self.facts["result"][part]["storage"]
@@ -423,7 +423,7 @@ class Run:
                     f"{'' if len(self.parts) == 1 else f' of {self.called(part)}'}, "
                     f"{buffer['conflicts']:,} times ({self.label})",
                     "offsets",
-                    self._store_line(),
+                    self._store_line(part),
                 )
             block = max(math.prod(self.writer_of(part)["block"] or [1]), 1)
             if twice[part] > block:
@@ -431,7 +431,7 @@ class Run:
                     f"{self.share(twice[part], part)} are written by more than one program "
                     f"({self.label}): the blocks overlap",
                     "offsets",
-                    self._store_line(),
+                    self._store_line(part),
                 )
         for hazard in self.facts["hazards"]:
             if hazard["kind"] == "collision":
@@ -483,7 +483,7 @@ class Run:
                 f"the mask drops {plural(int(blame.missing.sum()), 'element')} of "
                 f"{self.size(blame.part):,}{where}, the first at {place(first)} ({self.label})",
                 "mask",
-                self._store_line(),
+                self._store_line(blame.part),
             )
         for hazard in self.facts["hazards"]:
             if hazard["kind"] == "uninitialised":
@@ -506,8 +506,12 @@ class Run:
                 "mask",
             )
 
-    def _store_line(self) -> int | None:
-        return self._site_line("store")
+    def _store_line(self, part: int) -> int | None:
+        """The line that stores a result; with a single one, the last line that stores at all."""
+        if len(self.parts) == 1:
+            return self._site_line("store")
+        storage = self.facts["result"][part]["storage"]
+        return self.writer_of(part)["lines"].get(storage) if self.facts["launches"] else None
 
     def _site_line(self, op: str) -> int | None:
         lines = [s["line"] for s in self.facts["sites"] if s["op"] == op]
@@ -559,7 +563,7 @@ class Run:
         if told:
             cause, sentence = told
             text += f". {sentence}"
-        raise Wrong(text, cause, self._store_line() if self.lane == "trace" else None)
+        raise Wrong(text, cause, self._store_line(part) if self.lane == "trace" else None)
 
     def _suspect(self, part: int) -> tuple[str, str] | None:
         """A mistake that gives exactly these numbers, from the kata's list of usual suspects."""

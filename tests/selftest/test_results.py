@@ -113,6 +113,17 @@ def test_one_that_is_wrong(seen):
     assert text.endswith("This is the last number.")
 
 
+def test_the_line_is_that_of_the_result_at_fault(seen):
+    lines = (HEADER + RIGHT).splitlines()
+    for old, new, store in (
+        ("x * 2", "x", "tl.store(twice_ptr"),
+        ("first_ptr + row, ", "first_ptr + row, 1 + ", "tl.store(first_ptr"),
+    ):
+        with pytest.raises(Wrong) as wrong:
+            checks.values(seen(old, new))
+        assert store in lines[wrong.value.line - 1]
+
+
 def test_a_mask_that_drops_elements_of_the_second(seen):
     kernel = seen("x * 2, mask=mask", "x * 2, mask=cols < n_cols - 1")
     assert "mask: the mask drops 5 elements of 35 of twice, the first at [0, 6]" in said(
