@@ -68,7 +68,9 @@ def grid(kernel: Evidence) -> None:
         if "result" in r.facts and r.facts["launches"]
     ]
     for config in sorted({run.config for run in runs}):
-        sized = sorted((r for r in runs if r.config == config), key=lambda r: r.programs_needed)
+        sized = sorted(
+            (r for r in runs if r.config == config), key=lambda r: r.programs_needed(r.launch)
+        )
         small, large = sized[0], sized[-1]
         if large.launch["programs"] <= small.launch["programs"]:
             continue  # a fixed number of programs, which is as good
@@ -101,13 +103,13 @@ def offsets(kernel: Evidence) -> None:
     runs = [wide.get((r.case.name, r.config), r) for r in kernel.trace("full")]
     each(runs, Run.own_elements)
     for run in runs:
-        if run.elements and not bool((run.coverage() & 1).any()):
+        if run.elements and not run.wrote():
             raise Wrong(f"nothing is written at all ({run.label})", "offsets")
         blame = run.blame() if run.elements else None
-        if blame and blame[0] == "grid":
+        if blame and blame.concept == "grid":
             raise Wrong(
-                f"even on a grid of {grid_text(run.launch)} programs {int(blame[1].sum()):,} of "
-                f"{run.elements:,} elements are never written ({run.label})",
+                f"even on a grid of {grid_text(run.writer_of(blame.part))} programs "
+                f"{run.left_out(blame)} ({run.label})",
                 "offsets",
             )
 
@@ -123,16 +125,18 @@ def values_hold(kernel: Evidence) -> bool:
     return True
 
 
-def values(kernel: Evidence) -> None:
-    """The formula: every element that is written has the right value, on sizes that fit blocks."""
+def values(kernel: Evidence, part: int | None = None) -> None:
+    """The formula: every element that is written has the right value, on sizes that fit blocks.
+
+    `part`: of this result alone, where there are several.
+    """
     runs = kernel.trace("full")
-    each(runs, lambda run: run.right(written_only=True))
-    if not any(bool((run.coverage() & 1).any()) for run in runs if run.elements):
-        elsewhere = next((run.stored_elsewhere for run in runs if run.elements), "")
-        raise Wrong(
-            "no kernel writes any element of the result" + f". {elsewhere}" * bool(elsewhere),
-            "values",
-        )
+    each(runs, lambda run: run.right(written_only=True, part=part))
+    for number in runs[0].parts if part is None else [part]:
+        if not any(run.wrote(number) for run in runs):
+            elsewhere = next((run.stored_elsewhere for run in runs if run.elements), "")
+            text = f"no kernel writes any element of {runs[0].called(number)}"
+            raise Wrong(text + f". {elsewhere}" * bool(elsewhere), "values")
 
 
 def mask(kernel: Evidence) -> None:
@@ -147,10 +151,9 @@ def mask(kernel: Evidence) -> None:
 def all_written(run: Run) -> None:
     """mask: nothing is left out beside the sizes that fit the blocks (a short grid is not this)."""
     blame = run.blame() if run.elements else None
-    if blame and blame[0] != "grid":
+    if blame and blame.concept != "grid":
         raise Wrong(
-            f"{int(blame[1].sum()):,} of {run.elements:,} elements are never written ({run.label}), "
-            "though sizes that fit the blocks are complete",
+            f"{run.left_out(blame)} ({run.label}), though sizes that fit the blocks are complete",
             "mask",
         )
 
@@ -207,14 +210,10 @@ def contract(kernel: Evidence) -> None:
     def ask(run: Run) -> None:
         if run.nothing_to_do:
             return
-        flags = run.coverage()
-        missing = int(((flags & 1) == 0).sum()) if run.elements else 0
+        blame = run.blame() if run.elements else None
         # The ordinary sizes say whose fault this is; alone here, it is the edge.
-        if missing and (run.blame() is None or ordinary_sizes_written(kernel)):
-            raise Wrong(
-                f"{missing:,} of {run.elements:,} elements are never written ({run.label})",
-                "robust",
-            )
+        if blame and ordinary_sizes_written(kernel):
+            raise Wrong(f"{run.left_out(blame)} ({run.label})", "robust")
         run.right(written_only=True, cause="robust")
 
     each(runs, ask)
@@ -274,8 +273,8 @@ def tuning(kernel: Evidence, configs: int, blocks: int, keys: set[str] | None = 
         blame = run.blame() if run.elements else None
         if blame:
             raise Wrong(
-                f"with config {run.config + 1} of {len(listed)} {int(blame[1].sum()):,} of "
-                f"{run.elements:,} elements are never written ({run.case.name})",
+                f"with config {run.config + 1} of {len(listed)} {run.left_out(blame)} "
+                f"({run.case.name})",
                 "autotune",
             )
         run.right(cause="autotune")

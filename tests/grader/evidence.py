@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -59,8 +60,19 @@ class RightOnCard(NotJudged):
     """The trace lane cannot tell, but on the card every case is right: as good as a pass."""
 
 
+class Blame(NamedTuple):
+    """Elements that no kernel wrote: the concept at fault, where they are, of which result."""
+
+    concept: str
+    missing: torch.Tensor
+    part: int
+
+
 class Run:
-    """One call of the launcher in one lane, and what came of it."""
+    """One call of the launcher in one lane, and what came of it.
+
+    A launcher may return several results: `part` is the number of one of them.
+    """
 
     def __init__(
         self, evidence: Evidence, lane: str, case: Case, config, arguments, answer: Answer
@@ -107,6 +119,7 @@ class Run:
         name = self.kata.launcher
         if len(facts) != len(wanted) or (len(wanted) == 1 and "container" in facts[0]):
             many = "one tensor" if len(wanted) == 1 else f"{len(wanted)} tensors"
+            many += f" ({', '.join(self.kata.names)})" if self.kata.names else ""
             if not facts:
                 raise Wrong(f"{name} returns nothing; it must return {many}", "robust")
             count = facts[0].get("count", 1)
@@ -117,20 +130,47 @@ class Run:
         shape, dtype = wanted[part]
         if fact["type"] != "Tensor":
             what = "nothing" if fact["type"] == "NoneType" else f"something of type {fact['type']}"
+            where = "" if len(wanted) == 1 else f" for {self.called(part)}"
             raise Wrong(
-                f"{name} returns {what}; it must return a new tensor of shape "
+                f"{name} returns {what}{where}; it must return a new tensor of shape "
                 f"{list(shape)} and dtype {short(dtype)}",
                 "robust",
             )
+        called = self.called(part)
         if tuple(fact["shape"]) != tuple(shape):
             raise Wrong(
-                f"the result has shape {fact['shape']}, not {list(shape)} ({self.label})", "robust"
+                f"{called} has shape {fact['shape']}, not {list(shape)} ({self.label})", "robust"
             )
         if "data" not in fact:
             if fact.get("layout", "strided") != "strided":
-                raise Wrong(f"the result is a tensor of layout {fact['layout']}", "robust")
-            raise Wrong(f"the result is on {fact['device']}, not where its inputs are", "robust")
+                raise Wrong(f"{called} is a tensor of layout {fact['layout']}", "robust")
+            raise Wrong(f"{called} is on {fact['device']}, not where its inputs are", "robust")
         return decode(self.answer.blobs[fact["data"]], fact["dtype"], shape)
+
+    @property
+    def parts(self) -> range:
+        """The numbers of the results."""
+        return range(len(self.kata.expected(self.arguments)))
+
+    def called(self, part: int) -> str:
+        """A result in a message: "the result", or its name where there are several."""
+        if len(self.parts) == 1:
+            return "the result"
+        return self.kata.names[part] if self.kata.names else f"result {part + 1}"
+
+    def size(self, part: int) -> int:
+        """Elements of a result."""
+        return math.prod(self.kata.expected(self.arguments)[part][0])
+
+    def share(self, count, part: int) -> str:
+        """So many of a result's elements: "3 of 8 elements"; of several results, it is named."""
+        of = "" if len(self.parts) == 1 else f" of {self.called(part)}"
+        return f"{int(count):,} of {self.size(part):,} elements{of}"
+
+    def wrote(self, part: int | None = None) -> bool:
+        """Whether kernels wrote some of a result; without `part`, some of any."""
+        parts = self.parts if part is None else [part]
+        return any(bool((self.coverage(i) & 1).any()) for i in parts if self.size(i))
 
     def coverage(self, part: int = 0) -> torch.Tensor:
         """Per element of the result: bit 0 written by a kernel, 1 masked off, 2 written twice."""
@@ -181,18 +221,27 @@ class Run:
 
     def _returns_what_was_written(self) -> None:
         others = [b for b in self.facts["buffers"] if b["kind"] != "input" and b["written"]]
-        if others and not any(bool((self.coverage(i) & 1).any()) for i in range(len(self.want))):
-            what = others[0]["name"] or "another tensor"
-            raise Wrong(
-                f"{self.kata.launcher} returns a tensor that no kernel writes; the kernel writes "
-                f"{what}. Return that one, not a copy of it",
-                "values",
-            )
+        for part in self.parts:
+            if self.wrote(part) or not self.size(part):
+                continue
+            as_what = ""
+            if len(self.parts) > 1:  # it may be missing by itself, and workspaces are not meant
+                as_what = f" as {self.called(part)}"
+                returned = {fact["storage"] for fact in self.facts["result"]}
+                others = [b for b in others if b["name"] not in returned]
+                others = [b for b in others if b["elements"] == self.size(part)]
+            if others:
+                what = others[0]["name"] or "another tensor"
+                raise Wrong(
+                    f"{self.kata.launcher} returns{as_what} a tensor that no kernel writes; the "
+                    f"kernel writes {what}. Return that one, not a copy of it",
+                    "values",
+                )
 
     @property
     def stored_elsewhere(self) -> str:
         """A sentence about an input that the kernel writes to instead of the result, or nothing."""
-        if bool((self.coverage() & 1).any()):
+        if self.wrote():
             return ""
         stored = [b["name"] for b in self.facts["buffers"] if b["kind"] == "input" and b["written"]]
         return f"The kernel writes to the input {stored[0]}, not to the result" if stored else ""
@@ -288,7 +337,8 @@ class Run:
 
     @property
     def elements(self) -> int:
-        return math.prod(self.kata.expected(self.arguments)[0][0])
+        """Elements of all results together."""
+        return sum(self.size(part) for part in self.parts)
 
     # ---- grid, offsets, mask -----------------------------------------------------------------
 
@@ -296,31 +346,42 @@ class Run:
     def launch(self) -> dict:
         return self.facts["launches"][-1]
 
-    def blame(self) -> tuple[str, torch.Tensor] | None:
-        """Elements that no kernel wrote: the concept at fault and where they are; None if none.
+    def writer_of(self, part: int) -> dict:
+        """The launch that stores a result: the last one that does, or else the last of all."""
+        storage = self.facts["result"][part]["storage"]
+        writers = [x for x in self.facts["launches"] if storage in x["most"]]
+        return writers[-1] if writers else self.launch
+
+    def blame(self) -> Blame | None:
+        """Elements of the first result that kernels left out; None if there are none.
 
         Elements that only masked-off lanes point at: the mask drops them. Too few programs for
         the elements even if each did as much as the busiest one: the grid. Otherwise the programs
         point at the wrong places.
         """
-        flags = self.coverage()
-        missing = (flags & 1) == 0
-        if not bool(missing.any()):
-            return None
-        twice = bool((flags & 4).any())
-        storage = self.facts["result"][0]["storage"]
-        most = self.launch["most"].get(storage, 0)
-        reach = self.launch["programs"] * most
-        if not twice and bool((flags[missing] & 2).all()):
-            return "mask", missing
-        if reach < self.elements and self.launch["programs"] < self.programs_needed:
-            return "grid", missing
-        return "offsets", missing
+        for part in self.parts:
+            flags = self.coverage(part)
+            missing = (flags & 1) == 0
+            if not bool(missing.any()):
+                continue
+            twice = bool((flags & 4).any())
+            launch = self.writer_of(part)
+            most = launch["most"].get(self.facts["result"][part]["storage"], 0)
+            if not twice and bool((flags[missing] & 2).all()):
+                return Blame("mask", missing, part)
+            reach = launch["programs"] * most
+            if reach < self.size(part) and launch["programs"] < self.programs_needed(launch):
+                return Blame("grid", missing, part)
+            return Blame("offsets", missing, part)
+        return None
 
-    @property
-    def programs_needed(self) -> int:
-        """Programs that the kata asks for, one a block of the size this kernel uses."""
-        block = (*self.launch["block"], *self.kata.usual_block[len(self.launch["block"]) :])
+    def left_out(self, blame: Blame) -> str:
+        """How many elements are blamed for: "3 of 8 elements are never written"."""
+        return f"{self.share(blame.missing.sum(), blame.part)} are never written"
+
+    def programs_needed(self, launch: dict) -> int:
+        """Programs that the kata asks for, one a block of the size this launch uses."""
+        block = (*launch["block"], *self.kata.usual_block[len(launch["block"]) :])
         return math.prod(self.kata.widen(block, *self.arguments))
 
     def programs_cover(self) -> None:
@@ -329,12 +390,11 @@ class Run:
         if not self.elements:
             return
         blame = self.blame()
-        if blame and blame[0] == "grid":
-            count = int(blame[1].sum())
-            programs = self.launch["programs"]
+        if blame and blame.concept == "grid":
+            launch = self.writer_of(blame.part)
             raise Wrong(
-                f"{count:,} of {self.elements:,} elements are never written ({self.label}): the "
-                f"grid {grid_text(self.launch)} starts {plural(programs, 'program')}, too few",
+                f"{self.left_out(blame)} ({self.label}): the grid {grid_text(launch)} starts "
+                f"{plural(launch['programs'], 'program')}, too few",
                 "grid",
             )
 
@@ -359,36 +419,37 @@ class Run:
         self.kernel_ran()
         if not self.elements:
             return
-        flags = self.coverage()
         blame = self.blame()
-        twice = int(((flags & 4) > 0).sum())
-        if blame and blame[0] == "offsets":
-            first = tuple(torch.nonzero(blame[1])[0].tolist())
-            also = f", while {twice:,} are written by more than one program" if twice else ""
+        twice = {part: int(((self.coverage(part) & 4) > 0).sum()) for part in self.parts}
+        if blame and blame.concept == "offsets":
+            first = tuple(torch.nonzero(blame.missing)[0].tolist())
+            often = twice[blame.part]
+            also = f", while {often:,} are written by more than one program" if often else ""
             also += f". {self.stored_elsewhere}" if self.stored_elsewhere else ""
             raise Wrong(
-                f"{int(blame[1].sum()):,} of {self.elements:,} elements are never written, the "
-                f"first at {place(first)}{also} ({self.label})",
+                f"{self.left_out(blame)}, the first at {place(first)}{also} ({self.label})",
                 "offsets",
-                self._store_line(),
+                self._store_line(blame.part),
             )
-        storage = self.facts["result"][0]["storage"]
-        buffer = next((b for b in self.facts["buffers"] if b["name"] == storage), None)
-        if buffer and buffer["conflicts"]:
-            raise Wrong(
-                f"two programs store different values to the same element, {buffer['conflicts']:,} "
-                f"times ({self.label})",
-                "offsets",
-                self._store_line(),
-            )
-        block = max(math.prod(self.launch["block"] or [1]), 1)
-        if twice > block:
-            raise Wrong(
-                f"{twice:,} of {self.elements:,} elements are written by more than one program "
-                f"({self.label}): the blocks overlap",
-                "offsets",
-                self._store_line(),
-            )
+        for part in self.parts:
+            storage = self.facts["result"][part]["storage"]
+            buffer = next((b for b in self.facts["buffers"] if b["name"] == storage), None)
+            if buffer and buffer["conflicts"]:
+                raise Wrong(
+                    "two programs store different values to the same element"
+                    f"{'' if len(self.parts) == 1 else f' of {self.called(part)}'}, "
+                    f"{buffer['conflicts']:,} times ({self.label})",
+                    "offsets",
+                    self._store_line(part),
+                )
+            block = max(math.prod(self.writer_of(part)["block"] or [1]), 1)
+            if twice[part] > block:
+                raise Wrong(
+                    f"{self.share(twice[part], part)} are written by more than one program "
+                    f"({self.label}): the blocks overlap",
+                    "offsets",
+                    self._store_line(part),
+                )
         for hazard in self.facts["hazards"]:
             if hazard["kind"] == "collision":
                 raise Wrong(
@@ -432,13 +493,14 @@ class Run:
         if not self.elements:
             return
         blame = self.blame()
-        if blame and blame[0] == "mask":
-            first = tuple(torch.nonzero(blame[1])[0].tolist())
+        if blame and blame.concept == "mask":
+            first = tuple(torch.nonzero(blame.missing)[0].tolist())
+            where = "" if len(self.parts) == 1 else f" of {self.called(blame.part)}"
             raise Wrong(
-                f"the mask drops {plural(int(blame[1].sum()), 'element')} of {self.elements:,}, the "
-                f"first at {place(first)} ({self.label})",
+                f"the mask drops {plural(int(blame.missing.sum()), 'element')} of "
+                f"{self.size(blame.part):,}{where}, the first at {place(first)} ({self.label})",
                 "mask",
-                self._store_line(),
+                self._store_line(blame.part),
             )
         for hazard in self.facts["hazards"]:
             if hazard["kind"] == "uninitialised":
@@ -461,8 +523,12 @@ class Run:
                 "mask",
             )
 
-    def _store_line(self) -> int | None:
-        return self._site_line("store")
+    def _store_line(self, part: int) -> int | None:
+        """The line that stores a result; with a single one, the last line that stores at all."""
+        if len(self.parts) == 1:
+            return self._site_line("store")
+        storage = self.facts["result"][part]["storage"]
+        return self.writer_of(part)["lines"].get(storage) if self.facts["launches"] else None
 
     def _site_line(self, op: str) -> int | None:
         lines = [s["line"] for s in self.facts["sites"] if s["op"] == op]
@@ -481,28 +547,28 @@ class Run:
         where = (self.coverage(part) & 1) > 0 if written_only else None
         return oracle.compare(got, self.want[part], slack * self.bounds[part], where)
 
-    def right(self, written_only: bool = False, cause: str = "values") -> None:
-        """values: every element (that was written) is what the formula gives."""
+    def right(
+        self, written_only: bool = False, cause: str = "values", part: int | None = None
+    ) -> None:
+        """values: every element (that was written) is what the formula gives; of one result or all."""
         self.kernel_ran()
-        for part in range(len(self.want)):
-            wrong = self.mismatch(part, written_only)
+        for number in self.parts if part is None else [part]:
+            wrong = self.mismatch(number, written_only)
             if wrong is not None:
-                self.wrong_values(wrong, part, cause)
+                self.wrong_values(wrong, number, cause)
 
     def wrong_values(self, wrong: oracle.Mismatch, part: int, cause: str) -> None:
         first = "; ".join(
             f"at {place(index)} {got_and_want(got, want)}" for index, got, want in wrong.first(2)
         )
-        text = (
-            f"{wrong.count:,} of {wrong.wrong.numel():,} elements are wrong ({self.label}): {first}"
-        )
+        text = f"{self.share(wrong.count, part)} are wrong ({self.label}): {first}"
         if self.lane == "gpu" and "coverage" in self.facts["result"][part]:
             unwritten = ((self.coverage(part) & 1) == 0) & wrong.wrong
             if bool(unwritten.any()):
                 first = place(tuple(torch.nonzero(unwritten)[0].tolist()))
                 raise Wrong(
-                    f"{int(unwritten.sum()):,} of {unwritten.numel():,} elements are never written "
-                    f"({self.label}), the first at {first}",
+                    f"{self.left_out(Blame(cause, unwritten, part))} ({self.label}), the first at "
+                    f"{first}",
                     cause,
                 )
         changed = self.changed_input()
@@ -514,7 +580,7 @@ class Run:
         if told:
             cause, sentence = told
             text += f". {sentence}"
-        raise Wrong(text, cause, self._store_line() if self.lane == "trace" else None)
+        raise Wrong(text, cause, self._store_line(part) if self.lane == "trace" else None)
 
     def _suspect(self, part: int) -> tuple[str, str] | None:
         """A mistake that gives exactly these numbers, from the kata's list of usual suspects."""
@@ -577,14 +643,14 @@ class Run:
         self.kernel_ran()
         for part, (_, dtype) in enumerate(self.kata.expected(self.arguments)):
             self.got(part)
-            fact = self.facts["result"][part]
+            fact, called = self.facts["result"][part], self.called(part)
             if fact["dtype"] != short(dtype):
                 raise Wrong(
-                    f"the result is {fact['dtype']}, not {short(dtype)} ({self.label})", "robust"
+                    f"{called} is {fact['dtype']}, not {short(dtype)} ({self.label})", "robust"
                 )
             if not fact["contiguous"]:
                 raise Wrong(
-                    f"the result is not contiguous: strides {fact['strides']} for shape "
+                    f"{called} is not contiguous: strides {fact['strides']} for shape "
                     f"{fact['shape']} ({self.label})",
                     "layout",
                 )
@@ -595,15 +661,15 @@ class Run:
                     "robust",
                 )
             kept = self.lane == "trace" and fact["device"] == "cpu" and fact["storage"] is None
-            if kept and self.elements:
+            if kept and self.size(part):
                 raise Wrong(
-                    "the result lies in memory that was not allocated in this call. Allocate a new "
+                    f"{called} lies in memory that was not allocated in this call. Allocate a new "
                     "tensor in every call, with torch.empty_like(x) for instance",
                     "robust",
                 )
             if fact.get("kind") == "input":
                 raise Wrong(
-                    f"the result is the input {fact['storage']} itself; return a new tensor",
+                    f"{called} is the input {fact['storage']} itself; return a new tensor",
                     "robust",
                 )
         self.inputs_unchanged()
@@ -744,7 +810,7 @@ class Evidence:
             return
         grid = list(self.kata.widen(block, *run.arguments))
         own = run.launch["grid"][: len(grid)]
-        if blame[0] == "grid" or (own != grid and sorted(own) == sorted(grid)):
+        if blame.concept == "grid" or (own != grid and sorted(own) == sorted(grid)):
             wide = Case("widened", run.case.sizes, run.case.name)
             yield self._call(child, wide, run.config, grid=grid, arguments=run.arguments)
 

@@ -58,6 +58,7 @@ class Kata:
     reference   reference(*arguments in fp64) -> fp64 result, or a tuple of them
     bound       bound(want, *arguments) -> absolute error allowed per element, beyond nothing
     result      result(*arguments) -> list of (shape, dtype) expected; default: like the first
+    names       what several results are called in messages, in their order
     cases       the cases, the first of group "probe" being the one that shows the block
     widen       widen(block, *arguments) -> a grid large enough, to judge offsets without the grid
     usual_block the block to size cases by when the kernel's own cannot be seen
@@ -84,6 +85,7 @@ class Kata:
     bench_sizes: tuple[dict, ...] = ()
     figures: tuple[dict, ...] = ()
     result: Callable | None = None
+    names: tuple[str, ...] = ()
     usual_block: tuple[int, ...] = (1024,)
     targets: tuple[str, ...] = TARGETS
     allowed: tuple[str, ...] = ()

@@ -156,6 +156,7 @@ class Recorder:
             "most": {},  # buffer -> active store lanes of the busiest program
             "block": [],  # shape of the largest store
             "loads": {},  # buffer -> shape of its largest load
+            "lines": {},  # buffer -> line of its latest store
         }
         self.launches.append(self._launch)
         self._active = True
@@ -324,6 +325,7 @@ class Recorder:
         self._active = True
         lanes = self._program_lanes
         lanes[buffer.name] = lanes.get(buffer.name, 0) + picked.size
+        self._launch["lines"][buffer.name] = line
         at = buffer.index(picked)
         writers = buffer.writer[at]
         others = (writers >= 0) & (writers != self._number)

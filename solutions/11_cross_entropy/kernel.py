@@ -1,0 +1,137 @@
+"""Kata 11, cross_entropy: the loss of every row of logits and its gradient, in one kernel.
+
+    cross_entropy(logits, target, ignore_index=-100) -> (loss, grad)
+
+logits is [R, V], fp16, bf16 or fp32, with unit column stride and any row stride, V up to 200,000;
+target is [R], int64, the right class of each row. loss is fp32 [R], the negative logarithm of the
+probability that a row gives to its target; grad is [R, V] of logits' dtype and contiguous, the
+derivative of each loss by its own row of logits. Neither is averaged over rows. Where target is
+ignore_index both are 0, whatever the logits are. logits are read at most twice.
+
+Type `nox -s check-11` to see how far the kernel is; README.md of this kata is the lesson.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+LARGEST_BLOCK = 8192
+
+
+@triton.jit
+def cross_entropy_kernel(
+    logits_ptr,
+    target_ptr,
+    loss_ptr,
+    grad_ptr,
+    stride_row,
+    n_cols,
+    ignore_index,
+    BLOCK_SIZE: tl.constexpr,
+):
+    # One program owns one row. Rows of logits lie stride_row apart, those of the gradient n_cols;
+    # targets and losses lie side by side.
+    row = tl.program_id(axis=0)
+    row_ptr = logits_ptr + row * stride_row
+    grad_row_ptr = grad_ptr + row * n_cols
+    target_ptr += row
+    loss_ptr += row
+
+    target = tl.load(target_ptr)
+
+    # An ignored row has no target: what stands there may point anywhere.
+    keep = target != ignore_index
+
+    target_logit = tl.load(row_ptr + target, mask=keep, other=0.0).to(tl.float32)
+
+    # Forward: every lane keeps the largest logit that it has seen, and the sum of exp(logit -
+    # largest). The first maximum is the lowest of numbers, not -inf: -inf minus -inf would be NaN.
+    maxima = tl.full((BLOCK_SIZE,), -3.4028235e38, dtype=tl.float32)
+    sums = tl.zeros((BLOCK_SIZE,), dtype=tl.float32)
+
+    # The walk along the row, as in a long sum.
+    for start in range(0, n_cols, BLOCK_SIZE):
+        cols = start + tl.arange(0, BLOCK_SIZE)
+
+        # exp(-inf) is 0: lanes past the row count for nothing.
+        mask = cols < n_cols
+        padding = -float("inf")
+
+        x = tl.load(row_ptr + cols, mask=mask, other=padding).to(tl.float32)
+
+        # A new maximum rescales the sum, and its own term is exp(0). An old one stays, and the
+        # term is rescaled. Either way one exponential will do.
+        smaller = tl.exp(-tl.abs(x - maxima))
+        sums = tl.where(x > maxima, sums * smaller + 1.0, sums + smaller)
+        maxima = tl.maximum(maxima, x)
+
+    # The lanes meet: each sum is rescaled to the row's maximum.
+    row_max = tl.max(maxima, axis=0)
+    row_sum = tl.sum(sums * tl.exp(maxima - row_max), axis=0)
+
+    # -log(exp(target_logit - row_max) / row_sum), without ever forming the quotient.
+    loss = tl.log(row_sum) + row_max - target_logit
+
+    tl.store(loss_ptr, tl.where(keep, loss, 0.0))
+
+    # Backward, in the same program: everything that it needs is at hand but the logits themselves,
+    # which are read once more.
+    scale = 1.0 / row_sum
+
+    # And once more.
+    for start in range(0, n_cols, BLOCK_SIZE):
+        cols = start + tl.arange(0, BLOCK_SIZE)
+
+        # Lanes past the row have no gradient to store.
+        mask = cols < n_cols
+
+        x = tl.load(row_ptr + cols, mask=mask, other=0.0).to(tl.float32)
+
+        # The probabilities, and 1 less for the target. In fp32, so that the difference is rounded
+        # once, by the store.
+        probabilities = tl.exp(x - row_max) * scale
+        grad = tl.where(cols == target, probabilities - 1.0, probabilities)
+
+        # Not grad * keep: 0 times inf is NaN.
+        tl.store(grad_row_ptr + cols, tl.where(keep, grad, 0.0), mask=mask)
+
+
+def cross_entropy(logits, target, ignore_index=-100):
+    """The loss of each row of logits, fp32, and its gradient, in two new tensors."""
+    if logits.dim() != 2 or target.shape != logits.shape[:1]:
+        raise ValueError(
+            f"logits must be [R, V] and target [R], got {logits.shape} and {target.shape}"
+        )
+    if logits.dtype not in (torch.float16, torch.bfloat16, torch.float32):
+        raise ValueError(f"logits must be fp16, bf16 or fp32, got {logits.dtype}")
+    if target.dtype != torch.int64:
+        raise ValueError(f"target must be int64, got {target.dtype}")
+    n_rows, n_cols = logits.shape
+    if n_cols > 1 and logits.stride(1) != 1:
+        raise ValueError(f"logits must have unit column stride, got strides {logits.stride()}")
+
+    loss = torch.empty(n_rows, device=logits.device, dtype=torch.float32)
+    grad = torch.empty((n_rows, n_cols), device=logits.device, dtype=logits.dtype)
+    if n_rows == 0:
+        return loss, grad
+
+    # Few, large programs: while one is between its two passes, its row should still be in the L2
+    # cache, and so should those of all others that run at the same time.
+    BLOCK_SIZE = min(max(triton.next_power_of_2(n_cols), 128), LARGEST_BLOCK)
+    num_warps = max(BLOCK_SIZE // 512, 1)
+
+    # One program a row.
+    grid = (n_rows,)
+
+    cross_entropy_kernel[grid](
+        logits,
+        target,
+        loss,
+        grad,
+        logits.stride(0),
+        n_cols,
+        ignore_index,
+        BLOCK_SIZE=BLOCK_SIZE,
+        num_warps=num_warps,
+    )
+    return loss, grad
