@@ -29,7 +29,7 @@ TRACE = {
     "result": [{"type": str}],
     "launches": [
         {"kernel": str, "grid": [int], "programs": int, "idle": int, "atomics": int, "block": [int]}
-        | {"stores": {str: int}, "most": {str: int}, "loads": {str: [int]}}
+        | {"stores": {str: int}, "most": {str: int}, "loads": {str: [int]}, "reach": {str: int}}
     ],
     "sites": [{"line": LINE, "op": str, "lanes": int, "active": int}],
     "outside": [EVENT | {"op": ("load", "store", "atomic"), "side": ("after", "before")}],

@@ -146,6 +146,7 @@ class Recorder:
             "most": {},  # buffer -> active store lanes of the busiest program
             "block": [],  # shape of the largest store
             "loads": {},  # buffer -> shape of its largest load
+            "reach": {},  # buffer -> elements between the ends of a load, or its active lanes if fewer
         }
         self.launches.append(self._launch)
         self._active = True
@@ -250,6 +251,9 @@ class Recorder:
             shapes = self._launch["loads"]
             if flat.size > math.prod(shapes.get(buffer.name, (0,))):
                 shapes[buffer.name] = list(addresses.shape)
+            reach = self._launch["reach"]
+            covered = min(picked.size, (high - low) // itemsize + 1)
+            reach[buffer.name] = max(reach.get(buffer.name, 0), covered)
             self._loaded(buffer, picked, itemsize, line, op)
         return mask
 
