@@ -2,7 +2,7 @@
 
 import torch
 from grader import checks
-from grader.evidence import Run, Waits, Wrong
+from grader.evidence import Run, Wrong
 from grader.grading import check
 from grader.kata import Cost, Kata, case
 from grader.oracle import EPS32
@@ -29,9 +29,9 @@ def inputs(draw, R, C, dtype=F32, layout="contiguous", kind="plain"):
     if kind == "low":  # far below any padding but -inf; the last row has nothing else
         x = -(2.0**100) * (1 + draw.integers((R, C), torch.int64, 0, 8).float())
         x[-1] = -INF
-    if kind == "lifted":  # whole numbers, which 1000 is added to or taken off exactly
-        x = draw.integers((R, C), F32, -8, 9) + 1000
-        x[::2] -= 2000
+    if kind == "lifted":  # whole numbers, which 20,000 is added to or taken off exactly
+        x = draw.integers((R, C), F32, -8, 9) + 20_000
+        x[::2] -= 40_000
     return [x]
 
 
@@ -89,7 +89,7 @@ KATA = Kata(
         case("deep", R=1, C=4 * WIDEST),
         case("ragged, deep", R=4, C=33_001, kind="slopes"),
         case("ragged, deep", R=3, C=20_011),
-        case("walk", R=1, C=1_000_000),
+        case("walk", R=1, C=300_000),
         case("many", R=600, C=4),
         case("low, full", R=8, C=block(), kind="low"),
         case("low, ragged", R=8, C=block(0.75), kind="low"),
@@ -113,7 +113,7 @@ KATA = Kata(
         case("edge", R=40, C=2, dtype=F16),
         case("again", R=16, C=128),
         case("tuned", R=10, C=100),
-        case("compile", R=2, C=131_072),
+        case("compile", R=2, C=1_000_000),
         case("compile", R=2, C=781, dtype=F16),
     ),
 )
@@ -185,8 +185,9 @@ def test_walk(kernel):
 
 @check("accumulate", points=10)
 def test_running(kernel):
-    """Maximum and sum are carried from block to block, wherever the maximum comes."""
+    """Maximum and sum are carried from block to block, past blocks of -inf too."""
     checks.group(kernel, "deep", "accumulate")
+    checks.group(kernel, "late", "accumulate")
     checks.group(kernel, "walk", "accumulate")
 
 
@@ -217,26 +218,9 @@ def test_traffic(kernel):
 
 
 @check("robust", points=5)
-def test_infinities(kernel):
-    """A first block of -inf does not spoil the row; large and infinite values are survived."""
-
-    def ask(run: Run) -> None:
-        try:
-            checks.reads_all(run)
-        except Wrong:
-            raise Waits("this counts once all blocks are read (see accumulate)", "robust") from None
-        spoilt = run.got().isnan() & (run.coverage() & 1).bool()
-        if bool(spoilt.any()):
-            rows = spoilt.any(-1).nonzero().flatten().tolist()
-            raise Wrong(
-                f"NaN in row {rows[0]}, where only some of x is -inf ({run.label})", "robust"
-            )
-
-    checks.each(kernel.trace("late"), ask)
-    if checks.values_hold(kernel):
-        checks.beyond(kernel, "deep", "late", "robust")
-        checks.group(kernel, "extreme", "robust")
-        checks.group(kernel, "low, full", "robust")
+def test_extremes(kernel):
+    """Large and infinite values are survived: NaN comes where PyTorch has it, and nowhere else."""
+    checks.group(kernel, "extreme", "robust")
 
 
 @check("robust", points=5)

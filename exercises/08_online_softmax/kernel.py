@@ -57,16 +57,16 @@ def online_softmax_kernel(x_ptr, out_ptr, stride_row, n_cols, BLOCK_SIZE: tl.con
         # TODO(accumulate): the largest value of this block and all before it.
         new_max = block_max
 
-        # TODO(robust): what to subtract from x before exp. That is the maximum so far, unless all
-        # so far is -inf: then the exponentials must come out as 0, not NaN.
+        # TODO(accumulate): what to subtract from x before exp. As it stands, the maximum so far;
+        # but where that is -inf, the exponentials must come out as 0, not as NaN.
         shift = new_max
+
+        # TODO(reduction): the sum over this block of the exponentials of x - shift.
+        block_sum = 1.0
 
         # TODO(accumulate): the old sum was taken with the old maximum subtracted. Which factor
         # makes it what it would be with the new one?
         rescale = 1.0
-
-        # TODO(reduction): the sum over this block of the exponentials of x - shift.
-        block_sum = 1.0
 
         running_sum = running_sum * rescale + block_sum
         running_max = new_max

@@ -60,12 +60,12 @@ def online_softmax_kernel(x_ptr, out_ptr, stride_row, n_cols, BLOCK_SIZE: tl.con
         # finite number in its place gives exp(-inf) = 0.
         shift = tl.where(new_max == -float("inf"), 0.0, new_max)
 
+        # This block's share of the sum.
+        block_sum = tl.sum(tl.exp(x - shift), axis=0)
+
         # The old sum was taken with the old maximum subtracted. One factor makes up for that, and
         # it is 1 where the maximum has not changed.
         rescale = tl.exp(running_max - shift)
-
-        # This block's share of the sum.
-        block_sum = tl.sum(tl.exp(x - shift), axis=0)
 
         running_sum = running_sum * rescale + block_sum
         running_max = new_max

@@ -1,4 +1,4 @@
-"""robust: a maximum that is still -inf is subtracted from -inf
+"""accumulate: a maximum that is still -inf is subtracted from -inf
 
 symptom: a row that begins with a block of -inf gives NaN; all else is right
 """
