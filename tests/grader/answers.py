@@ -29,8 +29,8 @@ TRACE = {
     "result": [{"type": str}],
     "launches": [
         {"kernel": str, "grid": [int], "programs": int, "ran": int, "cut": bool}
-        | {"idle": int, "atomics": int, "block": [int]}
-        | {"stores": {str: int}, "most": {str: int}, "loads": {str: [int]}, "lines": {str: LINE}}
+        | {"idle": int, "atomics": int, "block": [int], "loads": {str: [int]}, "reach": {str: int}}
+        | {"stores": {str: int}, "most": {str: int}, "lines": {str: LINE}}
     ],
     "sites": [{"line": LINE, "op": str, "lanes": int, "active": int}],
     "outside": [EVENT | {"op": ("load", "store", "atomic"), "side": ("after", "before")}],

@@ -9,7 +9,6 @@ that were written, and mask by what changes between full and ragged sizes.
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Iterable
 
 from .evidence import (
@@ -307,13 +306,15 @@ def reads_all(run: Run) -> None:
 
 
 def walks(runs: list[Run], widest: int) -> None:
-    """accumulate: rows of the first input are read whole, in blocks of at most `widest` columns."""
+    """accumulate: rows of the first input are read whole, in blocks of at most `widest` columns.
+
+    `runs` are of a single row, so that what one load reaches are the columns of a block.
+    """
 
     def ask(run: Run) -> None:
         reads_all(run)
         for launch in run.facts["launches"]:
-            lanes = math.prod(launch["loads"].get(run.kata.parameters[0], [0]))
-            columns = lanes // math.prod(launch["block"] or [1])
+            columns = launch["reach"].get(run.kata.parameters[0], 0)
             if columns > widest:
                 raise Wrong(
                     f"a block has {columns:,} columns, more than {widest:,} ({run.label}): walk "

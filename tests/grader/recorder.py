@@ -157,6 +157,7 @@ class Recorder:
             "block": [],  # shape of the largest store
             "loads": {},  # buffer -> shape of its largest load
             "lines": {},  # buffer -> line of its latest store
+            "reach": {},  # buffer -> elements between the ends of a load, or its active lanes if fewer
         }
         self.launches.append(self._launch)
         self._active = True
@@ -270,6 +271,9 @@ class Recorder:
             shapes = self._launch["loads"]
             if flat.size > math.prod(shapes.get(buffer.name, (0,))):
                 shapes[buffer.name] = list(addresses.shape)
+            reach = self._launch["reach"]
+            covered = min(picked.size, (high - low) // itemsize + 1)
+            reach[buffer.name] = max(reach.get(buffer.name, 0), covered)
             self._loaded(buffer, picked, itemsize, line, op)
         return mask
 

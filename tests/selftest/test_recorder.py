@@ -107,6 +107,28 @@ def test_a_far_address_is_stopped_too(traced):
     assert [(e["op"], e["count"]) for e in seen.outside] == [("load", 4)]
 
 
+def test_how_far_a_load_reaches(traced):
+    """Four rows of 16 lanes, all in the same 10 elements; then 8 lanes that lie 5 apart."""
+    file = traced(
+        """
+        @triton.jit
+        def kernel(x_ptr, out_ptr, STEP: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr):
+            rows, cols = tl.arange(0, ROWS)[:, None], tl.arange(0, COLS)[None, :]
+            x = tl.load(x_ptr + rows * 0 + cols * STEP, mask=cols < 10, other=0.0)
+            tl.store(out_ptr, tl.sum(x))
+
+        def run(x, step, rows, cols):
+            out = torch.empty(1)
+            kernel[(1,)](x, out, STEP=step, ROWS=rows, COLS=cols)
+            return out
+        """,
+        *("x", "step", "rows", "cols"),
+    )
+    tile, spread = file(numbers(40), 1, 4, 16), file(numbers(40), 5, 1, 8)
+    assert (tile.launches[0]["loads"]["x"], tile.launches[0]["reach"]["x"]) == ([4, 16], 10)
+    assert spread.launches[0]["reach"]["x"] == 8
+
+
 # ---- written, masked off, written twice ---------------------------------------------------------
 
 

@@ -1,0 +1,106 @@
+"""Kata 8, online_softmax: the softmax of rows that are longer than a block.
+
+    online_softmax(x) -> exp(x - max) / sum(exp(x - max)), row by row
+
+x is [R, C], fp16, bf16 or fp32, with unit column stride and any row stride, C up to 1,000,000. The
+result is a new contiguous tensor of x's shape and dtype. All arithmetic is in fp32. A row is walked
+in blocks of at most 16,384 columns and read twice at most: once for the maximum and the sum
+together, once for the result. x is not copied. A row of nothing but -inf gives NaN, and so does a
+row with +inf in it.
+
+Type `nox -s check-8` to see how far the kernel is; README.md of this kata is the lesson.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+LARGEST_BLOCK = 16384
+
+
+@triton.jit
+def load_block(row_ptr, block, n_cols, BLOCK_SIZE: tl.constexpr):
+    # One block of a row, in fp32; its columns; and which of them exist.
+    cols = block * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+
+    # The last block may hang over the end of the row. Lanes there hold -inf, which changes neither
+    # the maximum nor (as exp(-inf) is 0) the sum.
+    mask = cols < n_cols
+    padding = -float("inf")
+
+    x = tl.load(row_ptr + cols, mask=mask, other=padding).to(tl.float32)
+    return x, cols, mask
+
+
+@triton.jit
+def online_softmax_kernel(x_ptr, out_ptr, stride_row, n_cols, BLOCK_SIZE: tl.constexpr):
+    # One program owns one row. Rows of x lie stride_row apart, those of the result n_cols.
+    row = tl.program_id(axis=0)
+    x_row_ptr = x_ptr + row * stride_row
+    out_row_ptr = out_ptr + row * n_cols
+
+    # Both passes walk along all of the row.
+    n_blocks = tl.cdiv(n_cols, BLOCK_SIZE)
+
+    # The first pass carries two numbers from block to block: the largest value so far, and the sum
+    # so far of exp(x - running_max). Nothing has been seen yet.
+    running_max = -float("inf")
+    running_sum = 0.0
+
+    for block in range(n_blocks):
+        x, _, _ = load_block(x_row_ptr, block, n_cols, BLOCK_SIZE)
+
+        # The largest value of this block.
+        block_max = tl.max(x, axis=0)
+
+        # It only counts if it is larger than all before it.
+        new_max = tl.maximum(running_max, block_max)
+
+        # Where all so far is -inf, new_max is too, and -inf - (-inf) would be NaN for good. Any
+        # finite number in its place gives exp(-inf) = 0.
+        shift = tl.where(new_max == -float("inf"), 0.0, new_max)
+
+        # This block's share of the sum.
+        block_sum = tl.sum(tl.exp(x - shift), axis=0)
+
+        # The old sum was taken with the old maximum subtracted. One factor makes up for that, and
+        # it is 1 where the maximum has not changed.
+        rescale = tl.exp(running_max - shift)
+
+        running_sum = running_sum * rescale + block_sum
+        running_max = new_max
+
+    # The second pass goes backwards: the end of the row was read a moment ago, and that part of it
+    # is still in the L2 cache.
+    for step in range(n_blocks):
+        x, cols, mask = load_block(x_row_ptr, n_blocks - 1 - step, n_cols, BLOCK_SIZE)
+        out = tl.exp(x - running_max) / running_sum
+        tl.store(out_row_ptr + cols, out.to(out_ptr.dtype.element_ty), mask=mask)
+
+
+def online_softmax(x):
+    """The softmax of x along its last dimension, in a new contiguous tensor."""
+    if x.dim() != 2:
+        raise ValueError(f"x must have two dimensions, got shape {x.shape}")
+    if x.dtype not in (torch.float16, torch.bfloat16, torch.float32):
+        raise ValueError(f"x must be fp16, bf16 or fp32, got {x.dtype}")
+    n_rows, n_cols = x.shape
+    if n_cols > 1 and x.stride(1) != 1:
+        raise ValueError(f"x must have unit column stride, got strides {x.stride()}")
+
+    out = torch.empty((n_rows, n_cols), device=x.device, dtype=x.dtype)
+    if n_rows == 0 or n_cols == 0:
+        return out
+
+    # Short rows get a block that just holds them, long ones are walked. A warp for every 512
+    # columns leaves 16 to each thread.
+    BLOCK_SIZE = min(max(triton.next_power_of_2(n_cols), 128), LARGEST_BLOCK)
+    num_warps = max(BLOCK_SIZE // 512, 1)
+
+    # One program a row.
+    grid = (n_rows,)
+
+    online_softmax_kernel[grid](
+        x, out, x.stride(0), n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=num_warps
+    )
+    return out
