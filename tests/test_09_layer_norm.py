@@ -1,0 +1,337 @@
+"""Kata 9, layer_norm: `layer_norm(x, weight=None, bias=None, eps=1e-5)`, in one kernel."""
+
+from types import SimpleNamespace
+
+import torch
+from grader import checks
+from grader.evidence import Run, Wrong
+from grader.grading import check
+from grader.kata import Cost, Kata, case
+from grader.oracle import EPS32
+
+F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
+
+
+def inputs(draw, R, C, dtype=F32, layout="contiguous", vectors="wb", eps=None, kind=None, **like):
+    """Rows around 300 that vary by 100, twice and three times that; eps does not count there."""
+    x = draw.normal((R, C), dtype, layout=layout, **({"mean": 300.0, "std": 100.0} | like))
+    if R > 1 and layout != "one row":
+        x *= (1 + torch.arange(R, device=x.device) % 3)[:, None]
+    if kind == "windows":  # each row starts one element after the row before it
+        x = draw.normal((R + C,), dtype, mean=300.0, std=100.0).as_strided((R, C), (1, 1))
+    if kind == "equal":
+        x[:] = torch.tensor([0.5, 0.0, -0.25]).repeat(R)[:R, None]
+    if kind == "unit":  # mean 0 and variance 1 from the start: only eps is left to do
+        x[:] = 1 - 2 * (torch.arange(C) % 2)
+    if kind == "odd":
+        x[0, 1], x[1, 2], x[2, 3], x[4] = float("nan"), float("inf"), float("-inf"), 0
+    weight = draw.integers((C,), dtype, 2, 8) / 4 if "w" in vectors else None
+    bias = draw.normal((C,), dtype, mean=-0.7, std=1.5) if "b" in vectors else None
+    given = [x, weight, bias] if vectors or eps is not None else [x]
+    return given if eps is None else [*given, eps]
+
+
+def parts(x, weight=None, bias=None, eps=1e-5):
+    """What a result is made of, in fp64; weight and bias are 1 and 0 where there are none."""
+    x, ones = x.double(), torch.ones(x.shape[1], dtype=torch.float64, device=x.device)
+    mean = x.mean(-1, keepdim=True)
+    variance = ((x - mean) ** 2).mean(-1, keepdim=True)
+    weight = ones if weight is None else weight.double()
+    bias = 0 * ones if bias is None else bias.double()
+    return SimpleNamespace(
+        x=x, mean=mean, variance=variance, weight=weight, bias=bias, eps=eps, n=x.shape[1]
+    )
+
+
+def reference(*arguments):
+    p = parts(*arguments)
+    return (p.x - p.mean) / (p.variance + p.eps).sqrt() * p.weight + p.bias
+
+
+def bound(want, *arguments):
+    """What fp32 costs with n columns, u = 2^-24 and k = rms(x) / sqrt(variance + eps).
+
+    A mean of n numbers, added in any order or kept up to date as Welford does, errs by n u rms(x):
+    the whole row is shifted by n u k. A variance around that mean errs by n u of itself and by the
+    square of this shift, Welford's and Chan's by about n u k of itself: the row is stretched by
+    half of that. 16 more roundings stand for what is done with each element.
+    The mean of squares minus the square of the mean errs by u k^2: more, where k exceeds n.
+    """
+    p = parts(*arguments)
+    if not p.x.numel():
+        return torch.zeros_like(want)
+    root = (p.variance + p.eps).sqrt()
+    t = (p.n + 16) * EPS32 * (1 + (p.x**2).mean(-1, keepdim=True).sqrt() / root)
+    row = t + (p.x - p.mean).abs() / root * (t + t**2)
+    return (p.weight.abs() * row + 4 * EPS32 * p.bias.abs()).nan_to_num()
+
+
+def instead(divisor, shows=lambda p: True):
+    """x - mean over another divisor, where the difference `shows` beside lost digits."""
+
+    def numbers(*arguments):
+        p = parts(*arguments)
+        return ((p.x - p.mean) / divisor(p) * p.weight + p.bias)[: None if shows(p) else 0]
+
+    return numbers
+
+
+def without(vectors):
+    """The result without weight, bias or both."""
+
+    def numbers(x, weight=None, bias=None, eps=1e-5):
+        return reference(
+            x,
+            *(None if n in vectors else v for n, v in zip("wb", (weight, bias), strict=True)),
+            eps,
+        )
+
+    return numbers
+
+
+def eps_shows(p):
+    return float(p.variance.max()) < 100 * p.eps
+
+
+KATA = Kata(
+    launcher="layer_norm",
+    parameters=("x", "weight", "bias", "eps"),
+    inputs=inputs,
+    reference=reference,
+    bound=bound,
+    widen=lambda block, x, *rest: (x.shape[0],),
+    cost=lambda x, *rest: Cost(
+        x.nbytes + sum(v.nbytes for v in rest[:2] if v is not None), x.nbytes, 8 * x.numel()
+    ),
+    baseline=lambda x, weight, bias: torch.nn.functional.layer_norm(x, x.shape[1:], weight, bias),
+    speed_case=dict(R=16384, C=4096, dtype=F16),
+    bench_sizes=tuple(dict(R=16384, C=2**e, dtype=F16) for e in range(9, 16)),
+    figures=(dict(R=16384, C=4096, dtype=F16), dict(R=16384, C=8192, dtype=F16)),
+    suspects=(
+        ("values", "Weight and bias are left out.", without("wb")),
+        ("values", "The bias is left out.", without("b")),
+        ("values", "The weight is left out.", without("w")),
+        ("reduction", "The root is missing.", instead(lambda p: p.variance + p.eps)),
+        (
+            "reduction",
+            "The variance is divided by n - 1, not by n.",
+            instead(lambda p: (p.variance * p.n / (p.n - 1)).sqrt(), lambda p: p.n <= 128),
+        ),
+        ("robust", "eps is left out.", instead(lambda p: p.variance.sqrt(), eps_shows)),
+        (
+            "robust",
+            "eps is added outside the root.",
+            instead(lambda p: p.variance.sqrt() + p.eps, eps_shows),
+        ),
+        (
+            "robust",
+            "eps is 1e-5, whatever the caller says.",
+            instead(lambda p: (p.variance + 1e-5).sqrt(), eps_shows),
+        ),
+    ),
+    cases=(
+        case("probe", R=7, C=100),
+        case("full", R=16, C=64, vectors=""),
+        case("full", R=48, C=128),
+        case("full", R=8, C=1024, vectors="w"),
+        case("full", R=6, C=2048, vectors=""),
+        case("full", R=4, C=4096, vectors="b"),
+        case("full", R=2, C=32_768, vectors=""),
+        case("full", R=2, C=65_536),
+        case("ragged", R=7, C=100),
+        case("ragged", R=1, C=100, vectors=""),
+        case("ragged", R=13, C=127, vectors="w"),
+        case("ragged", R=5, C=129),
+        case("ragged", R=5, C=48, vectors="b"),
+        case("ragged", R=3, C=1040),
+        case("ragged", R=4, C=1025, vectors=""),
+        case("ragged", R=3, C=3000),
+        case("ragged", R=2, C=9_000, vectors="w"),
+        case("ragged", R=2, C=32_769),
+        case("many", R=300, C=4, vectors=""),
+        case("strided", R=16, C=128, layout="padded"),
+        case("strided", R=16, C=128, layout="shifted", vectors=""),
+        case("strided", R=16, C=128, layout="one row"),
+        case("strided", R=16, C=128, kind="windows"),
+        case("strided", R=3, C=8192, layout="padded"),
+        case("strided, precision", R=16, C=100, layout="padded", dtype=BF16),
+        case("large mean", R=6, C=16, mean=10_000.0, std=1.0, vectors=""),
+        case("large mean", R=6, C=100, mean=10_000.0, std=1.0),
+        case("large mean", R=8, C=1500, mean=4_000.0, std=1.0),
+        case("precision", R=16, C=128, dtype=F16, vectors=""),
+        case("precision", R=16, C=128, dtype=F16),
+        case("precision", R=16, C=128, dtype=BF16),
+        case("precision", R=8, C=4099, dtype=F16, vectors="w"),
+        case("precision", R=8, C=512, dtype=F16, mean=8_000.0, std=2_500.0),
+        case("precision", R=8, C=512, dtype=BF16, mean=2.0**40, std=2.0**39, vectors="b"),
+        case("unit", R=1, C=128, kind="unit", vectors="", eps=3.0),
+        case("unit", R=1, C=128, kind="unit", vectors="", eps=0.25),
+        case("eps", R=8, C=128, mean=0.002, std=0.001, vectors=""),
+        case("eps", R=5, C=100, mean=0.5, std=0.3, eps=0.1),
+        case("eps", R=3, C=3000, mean=0.002, std=0.001, vectors=""),
+        case("eps", R=8, C=128, mean=2e-5, std=1e-5, eps=1e-12),
+        case("eps", R=5, C=100, kind="equal"),
+        case("eps", R=4, C=128, kind="equal", vectors="", dtype=F16),
+        case("edge", R=0, C=64),
+        case("edge", R=8, C=0),
+        case("edge", R=1, C=1),
+        case("edge", R=5, C=1, mean=0.5, std=0.1, vectors="b"),
+        case("edge", R=40, C=2, vectors="w"),
+        case("edge", R=16, C=129, dtype=F16, layout="padded"),
+        case("edge", R=7, C=77, kind="odd"),
+        case("edge", R=7, C=77, kind="odd", dtype=BF16, vectors=""),
+        case("again", R=16, C=128),
+        case("tuned", R=10, C=100),
+        case("compile", R=512, C=4096, dtype=F16),
+        case("compile", R=512, C=781, vectors="w", eps=1e-6),
+        case("compile", R=4, C=65_536, dtype=BF16, vectors=""),
+    ),
+)
+
+
+@check("grid", points=5)
+def test_grid(kernel):
+    """A program for every row."""
+    checks.grid(kernel)
+
+
+@check("offsets", points=10)
+def test_offsets(kernel):
+    """Each program works on its own row."""
+    checks.offsets(kernel)
+
+
+@check("layout", points=5)
+def test_strides(kernel):
+    """Rows are found through their stride."""
+    checks.group(kernel, "strided", "layout")
+    checks.beyond(kernel, "precision", "strided, precision", "layout")
+
+
+@check("mask", points=15)
+def test_mask(kernel):
+    """Lanes past the row read nothing, write nothing and count in neither moment."""
+    checks.mask(kernel)
+
+
+@check("values", points=10)
+def test_values(kernel):
+    """Weight and bias are applied; what is wrong, if anything, is one mean and one scale a row."""
+
+    def ask(run: Run) -> None:
+        run.kernel_ran()
+        wrong = run.mismatch(written_only=True)
+        if wrong is not None and moments_wrong(run):
+            wrong = with_right_moments(run)
+        if wrong is not None:
+            run.wrong_values(wrong, 0, "values")
+
+    checks.each(kernel.trace("full"), ask)
+
+
+def before_vectors(run: Run):
+    """The result and what it should be, in fp64 and with weight and bias undone."""
+    p = parts(*run.arguments)
+    return [(t.double() - p.bias) / p.weight for t in (run.got(), run.want[0])]
+
+
+def moments_wrong(run: Run) -> list[tuple[int, float, float]]:
+    """(row, mean, mean square) of rows, written whole, where they are not what they should be."""
+    got, want = before_vectors(run)
+    err = run.bounds[0] / parts(*run.arguments).weight
+    off = (got - want).mean(-1).abs() > err.mean(-1)
+    off |= (got**2 - want**2).mean(-1).abs() > ((2 * want.abs() + err) * err).mean(-1)
+    off |= got.isnan().any(-1)
+    off &= (run.coverage() & 1).bool().all(-1)
+    return [
+        (row, float(got[row].mean()), float((got[row] ** 2).mean()))
+        for row in off.nonzero().flatten().tolist()
+    ]
+
+
+def with_right_moments(run: Run):
+    """What is still wrong once each row has the mean and the scale that it should have."""
+    got, want = before_vectors(run)
+    got = got - got.mean(-1, keepdim=True)
+    scale = (got * want).mean(-1, keepdim=True) / (want**2).mean(-1, keepdim=True)
+    p = parts(*run.arguments)
+    return run.compare(got / scale.clamp(min=0) * p.weight + p.bias, written_only=True, slack=8)
+
+
+@check("reduction", points=10)
+def test_moments(kernel):
+    """Before weight and bias every row of the result has mean 0 and mean square 1."""
+
+    def ask(run: Run) -> None:
+        run.kernel_ran()
+        wrong = moments_wrong(run)
+        if wrong and (len(run.arguments) == 1 or with_right_moments(run) is None):
+            row, mean, square = wrong[0]
+            raise Wrong(
+                f"row {row} of the result has mean {mean:.6g} and mean square {square:.6g}, not 0 "
+                f"and 1 ({run.label})",
+                "reduction",
+            )
+
+    checks.each(kernel.trace("full"), ask)
+
+
+@check("reduction", points=5)
+def test_large_mean(kernel):
+    """The variance is that of the centred values: a large mean does not drown it."""
+    checks.group(kernel, "large mean", "reduction")
+
+
+@check("precision", points=5)
+def test_precision(kernel):
+    """fp16 and bf16 are worked on in fp32 and rounded once."""
+    checks.group(kernel, "precision", "precision")
+
+
+@check("fusion", points=5)
+def test_fusion(kernel):
+    """x is read once where a row fits a block, three times at most; the result is written once."""
+    checks.needs_values(kernel, "fusion")
+    runs = kernel.trace("full")
+    fitting = [r for r in runs if r.launch["loads"].get("x", [0])[-1] >= r.arguments[0].shape[1]]
+    checks.traffic(runs, reads=3, writes=1, besides=("weight", "bias"))
+    if fitting:
+        checks.traffic(fitting, reads=1, writes=1, besides=("weight", "bias"))
+
+
+@check("robust", points=5)
+def test_eps(kernel):
+    """eps is added to the variance, under the root; rows of equal numbers become the bias."""
+    checks.each(kernel.trace("unit"), lambda run: run.right(written_only=True, cause="robust"))
+    if checks.values_hold(kernel):
+        checks.group(kernel, "eps", "robust")
+
+
+@check("robust", points=5)
+def test_contract(kernel):
+    """Any size and dtype of the contract, also on a second call."""
+    checks.contract(kernel)
+
+
+@check("robust", points=2, lane="compile")
+def test_compiles(kernel):
+    """The compiler accepts the kernel for every chip."""
+    checks.compiles(kernel)
+
+
+@check("precision", points=3, lane="compile")
+def test_reduction_type(kernel):
+    """tl.sum adds up in fp32."""
+    checks.fp32_reductions(kernel)
+
+
+@check("robust", points=5, lane="gpu")
+def test_on_the_card(kernel):
+    """On a real card, between guard bands: every case is right and stays inside."""
+    checks.on_gpu(kernel)
+
+
+@check("speed", points=10, lane="gpu")
+def test_speed(kernel):
+    """At least 0.8 of the reference solution's speed, in one run."""
+    checks.speed(kernel)
