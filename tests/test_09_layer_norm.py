@@ -12,7 +12,7 @@ from grader.oracle import EPS32
 F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
 
 
-def inputs(draw, R, C, dtype=F32, layout="contiguous", vectors="wb", eps=None, kind=None, **like):
+def inputs(draw, R, C, dtype=F32, layout="contiguous", vectors="both", eps=None, kind=None, **like):
     """Rows that rise, around 300 with a deviation of 100, then twice that, three times that, ..."""
     like = {"mean": 300.0, "std": 100.0} | like
     x = draw.normal((R, C), dtype, **like)
@@ -27,27 +27,28 @@ def inputs(draw, R, C, dtype=F32, layout="contiguous", vectors="wb", eps=None, k
         x[:] = 1 - 2 * (torch.arange(C) % 2)
     if kind == "odd":
         x[0, 1], x[1, 2], x[2, 3], x[4] = float("nan"), float("inf"), float("-inf"), 0
-    weight = draw.integers((C,), dtype, 2, 8) / 3 if "w" in vectors else None
-    bias = draw.normal((C,), dtype, mean=-0.7, std=1.5) if "b" in vectors else None
-    given = [x, weight, bias] if vectors or eps is not None else [x]
+    weight = draw.integers((C,), dtype, 2, 8) / 3 if vectors in ("both", "weight") else None
+    bias = draw.normal((C,), dtype, mean=-0.7, std=1.5) if vectors in ("both", "bias") else None
+    given = [x, weight, bias] if vectors != "none" or eps is not None else [x]
     return given if eps is None else [*given, eps]
 
 
 def parts(x, weight=None, bias=None, eps=1e-5):
     """What a result is made of, in fp64; weight and bias are 1 and 0 where there are none."""
-    x, ones = x.double(), torch.ones(x.shape[1], dtype=torch.float64, device=x.device)
-    mean = x.mean(-1, keepdim=True)
-    variance = ((x - mean) ** 2).mean(-1, keepdim=True)
-    weight = ones if weight is None else weight.double()
-    bias = 0 * ones if bias is None else bias.double()
-    return SimpleNamespace(
-        x=x, mean=mean, variance=variance, weight=weight, bias=bias, eps=eps, n=x.shape[1]
-    )
+    x, one = x.double(), torch.ones(x.shape[1], dtype=torch.float64, device=x.device)
+    p = SimpleNamespace(x=x, n=x.shape[1], eps=eps)
+    p.centred = x - x.mean(-1, keepdim=True)
+    p.variance = (p.centred**2).mean(-1, keepdim=True)
+    p.root = (p.variance + eps).sqrt()
+    p.normal = p.centred / p.root
+    p.weight = one if weight is None else weight.double()
+    p.bias = 0 * one if bias is None else bias.double()
+    return p
 
 
 def reference(*arguments):
     p = parts(*arguments)
-    return (p.x - p.mean) / (p.variance + p.eps).sqrt() * p.weight + p.bias
+    return p.normal * p.weight + p.bias
 
 
 def bound(want, *arguments):
@@ -62,36 +63,23 @@ def bound(want, *arguments):
     p = parts(*arguments)
     if not p.x.numel():
         return torch.zeros_like(want)
-    root = (p.variance + p.eps).sqrt()
-    t = (p.n + 16) * EPS32 * (1 + (p.x**2).mean(-1, keepdim=True).sqrt() / root)
-    row = t + (p.x - p.mean).abs() / root * (t + t**2)
+    t = (p.n + 16) * EPS32 * (1 + (p.x**2).mean(-1, keepdim=True).sqrt() / p.root)
+    row = t + p.normal.abs() * (t + t**2)
     return (p.weight.abs() * row + 4 * EPS32 * p.bias.abs()).nan_to_num()
 
 
-def instead(divisor, shows=lambda p: True):
-    """x - mean over another divisor, where the difference `shows` beside lost digits."""
+def as_if(formula, affine=True, shows=lambda p: True):
+    """The numbers of a mistake, before weight and bias, where it `shows` beside lost digits."""
 
     def numbers(*arguments):
         p = parts(*arguments)
-        return ((p.x - p.mean) / divisor(p) * p.weight + p.bias)[: None if shows(p) else 0]
+        out = formula(p) * p.weight + p.bias if affine else formula(p)
+        return out if shows(p) else out[:0]
 
     return numbers
 
 
-def without(vectors):
-    """The result without weight, bias or both."""
-
-    def numbers(x, weight=None, bias=None, eps=1e-5):
-        return reference(
-            x,
-            *(None if n in vectors else v for n, v in zip("wb", (weight, bias), strict=True)),
-            eps,
-        )
-
-    return numbers
-
-
-def eps_shows(p):
+def eps_counts(p):
     return float(p.variance.max()) < 100 * p.eps
 
 
@@ -110,83 +98,87 @@ KATA = Kata(
     bench_sizes=tuple(dict(R=16384, C=2**e, dtype=F16) for e in range(9, 16)),
     figures=(dict(R=16384, C=4096, dtype=F16), dict(R=16384, C=8192, dtype=F16)),
     suspects=(
-        ("values", "Weight and bias are left out.", without("wb")),
-        ("values", "The bias is left out.", without("b")),
-        ("values", "The weight is left out.", without("w")),
-        ("robust", "eps is left out.", instead(lambda p: p.variance.sqrt(), eps_shows)),
+        ("values", "Weight and bias are left out.", as_if(lambda p: p.normal, False)),
+        ("values", "The bias is left out.", as_if(lambda p: p.normal * p.weight, False)),
+        ("values", "The weight is left out.", as_if(lambda p: p.normal + p.bias, False)),
+        (
+            "robust",
+            "eps is left out.",
+            as_if(lambda p: p.centred / p.variance.sqrt(), shows=eps_counts),
+        ),
         (
             "robust",
             "eps is added outside the root.",
-            instead(lambda p: p.variance.sqrt() + p.eps, eps_shows),
+            as_if(lambda p: p.centred / (p.variance.sqrt() + p.eps), shows=eps_counts),
         ),
         (
             "robust",
             "eps is 1e-5, whatever the caller says.",
-            instead(lambda p: (p.variance + 1e-5).sqrt(), eps_shows),
+            as_if(lambda p: p.centred / (p.variance + 1e-5).sqrt(), shows=eps_counts),
         ),
-        ("reduction", "The root is missing.", instead(lambda p: p.variance + p.eps)),
+        ("reduction", "The root is missing.", as_if(lambda p: p.normal / p.root)),
         (
             "reduction",
             "The variance is divided by n - 1, not by n.",
-            instead(lambda p: (p.variance * p.n / (p.n - 1)).sqrt(), lambda p: p.n <= 128),
+            as_if(lambda p: p.normal * (1 - 1 / p.n) ** 0.5, shows=lambda p: p.n <= 128),
         ),
     ),
     cases=(
         case("probe", R=7, C=100),
-        case("full", R=16, C=64, vectors=""),
+        case("full", R=16, C=64, vectors="none"),
         case("full", R=48, C=128),
         case("full", R=8, C=1024),
-        case("full", R=6, C=2048, vectors=""),
-        case("full", R=4, C=4096, vectors="w"),
-        case("full", R=2, C=32_768, vectors="b"),
+        case("full", R=6, C=2048, vectors="none"),
+        case("full", R=4, C=4096, vectors="weight"),
+        case("full", R=2, C=32_768, vectors="bias"),
         case("full", R=1, C=65_536),
         case("ragged", R=7, C=100),
-        case("ragged", R=1, C=100, vectors=""),
-        case("ragged", R=13, C=127, vectors="w"),
+        case("ragged", R=1, C=100, vectors="none"),
+        case("ragged", R=13, C=127, vectors="weight"),
         case("ragged", R=5, C=129),
-        case("ragged", R=5, C=48, vectors="b"),
+        case("ragged", R=5, C=48, vectors="bias"),
         case("ragged", R=3, C=1040),
-        case("ragged", R=4, C=1025, vectors=""),
+        case("ragged", R=4, C=1025, vectors="none"),
         case("ragged", R=3, C=3000),
-        case("ragged", R=2, C=9_000, vectors="w"),
+        case("ragged", R=2, C=9_000, vectors="weight"),
         case("ragged", R=2, C=32_769),
-        case("many", R=300, C=4, vectors=""),
+        case("many", R=200, C=4, vectors="none"),
         case("strided", R=16, C=128, layout="padded"),
-        case("strided", R=16, C=128, layout="shifted", vectors=""),
+        case("strided", R=16, C=128, layout="shifted", vectors="none"),
         case("strided", R=16, C=128, layout="one row"),
         case("strided", R=16, C=128, kind="windows"),
         case("strided", R=2, C=20_000, layout="padded"),
         case("strided, precision", R=16, C=100, layout="padded", dtype=BF16),
-        case("large mean", R=6, C=16, mean=10_000.0, std=1.0, vectors=""),
+        case("large mean", R=6, C=16, mean=10_000.0, std=1.0, vectors="none"),
         case("large mean", R=6, C=100, mean=10_000.0, std=1.0),
         case("large mean", R=8, C=1500, mean=4_000.0, std=1.0),
-        case("precision", R=16, C=128, dtype=F16, vectors=""),
+        case("precision", R=16, C=128, dtype=F16, vectors="none"),
         case("precision", R=16, C=128, dtype=F16),
         case("precision", R=16, C=128, dtype=BF16),
-        case("precision", R=8, C=4099, dtype=F16, vectors="w"),
+        case("precision", R=8, C=4099, dtype=F16, vectors="weight"),
         case("precision", R=8, C=512, dtype=F16, mean=8_000.0, std=2_500.0),
-        case("precision", R=8, C=512, dtype=BF16, mean=2.0**40, std=2.0**39, vectors="b"),
-        case("unit", R=1, C=128, kind="unit", vectors="", eps=3.0),
-        case("unit", R=1, C=128, kind="unit", vectors="", eps=0.25),
-        case("eps", R=8, C=128, mean=0.002, std=0.001, vectors=""),
+        case("precision", R=8, C=512, dtype=BF16, mean=2.0**40, std=2.0**39, vectors="bias"),
+        case("unit", R=1, C=128, kind="unit", vectors="none", eps=3.0),
+        case("unit", R=1, C=128, kind="unit", vectors="none", eps=0.25),
+        case("eps", R=8, C=128, mean=0.002, std=0.001, vectors="none"),
         case("eps", R=5, C=100, mean=0.5, std=0.3, eps=0.1),
-        case("eps", R=3, C=3000, mean=0.05, std=0.03, eps=1e-3, vectors=""),
+        case("eps", R=3, C=3000, mean=0.05, std=0.03, eps=1e-3, vectors="none"),
         case("eps", R=8, C=128, mean=2e-5, std=1e-5, eps=1e-12),
         case("eps", R=5, C=100, kind="equal"),
-        case("eps", R=4, C=128, kind="equal", vectors="", dtype=F16),
+        case("eps", R=4, C=128, kind="equal", vectors="none", dtype=F16),
         case("edge", R=0, C=64),
         case("edge", R=8, C=0),
         case("edge", R=1, C=1),
-        case("edge", R=5, C=1, mean=0.5, std=0.1, vectors="b"),
-        case("edge", R=40, C=2, vectors="w"),
+        case("edge", R=5, C=1, mean=0.5, std=0.1, vectors="bias"),
+        case("edge", R=40, C=2, vectors="weight"),
         case("edge", R=16, C=129, dtype=F16, layout="padded"),
         case("edge", R=7, C=77, kind="odd"),
-        case("edge", R=7, C=77, kind="odd", dtype=BF16, vectors=""),
+        case("edge", R=7, C=77, kind="odd", dtype=BF16, vectors="none"),
         case("again", R=16, C=128),
         case("tuned", R=10, C=100),
         case("compile", R=512, C=4096, dtype=F16),
-        case("compile", R=512, C=781, vectors="w", eps=1e-6),
-        case("compile", R=4, C=65_536, dtype=BF16, vectors=""),
+        case("compile", R=512, C=781, vectors="weight", eps=1e-6),
+        case("compile", R=4, C=65_536, dtype=BF16, vectors="none"),
     ),
 )
 
