@@ -152,6 +152,7 @@ KATA = Kata(
         case("large mean", R=6, C=16, mean=10_000.0, std=1.0, vectors="none"),
         case("large mean", R=6, C=100, mean=10_000.0, std=1.0),
         case("large mean", R=8, C=1500, mean=4_000.0, std=1.0),
+        case("large mean", R=8, C=9000, mean=6_000.0, std=1.0, vectors="none"),
         case("precision", R=16, C=128, dtype=F16, vectors="none"),
         case("precision", R=16, C=128, dtype=F16),
         case("precision", R=16, C=128, dtype=BF16),
