@@ -82,7 +82,7 @@ KATA = Kata(
         *(case("bits", **sizes(1, 2), dtype=t) for t in (I8, I32, I64)),
         case("many", **sizes(100, 0, -3, 3)),
         case("many", R=3, C=lambda block: 60 * side(block)),
-        case("large", R=1100, C=1000),
+        case("sample", R=1100, C=1000),
         case("edge", R=0, C=64),
         case("edge", R=8, C=0),
         case("edge", R=1, C=1),

@@ -112,7 +112,7 @@ KATA = Kata(
         case("precision", R=4, C=3001, dtype=F16, kind="swing"),
         case("precision", R=4, C=3001, dtype=BF16, kind="swing"),
         case("many", R=600, C=4),
-        case("large", R=1_100_000, C=1),
+        case("sample", R=60_000, C=20),
         case("edge", R=8, C=0),
         case("edge", R=0, C=64),
         case("edge", R=1, C=1),

@@ -114,7 +114,7 @@ KATA = Kata(
         case("extreme", R=4, C=20_000, kind="extreme"),
         case("extreme", R=2, C=3000, kind="late"),
         case("extreme", R=2, C=9000, kind="late"),
-        case("large", R=22_000, C=50),
+        case("sample", R=22_000, C=50),
         case("edge", R=0, C=64),
         case("edge", R=8, C=0),
         case("edge", R=1, C=1),

@@ -105,7 +105,7 @@ KATA = Kata(
         case("precision", M=70, N=50, K=300, dtype=BF16),
         case("many", **tiles(24, 22, 1.2, most=(1500, 1400, 40))),
         case("many", **tiles(17, 2, 1)),
-        case("large", M=1100, N=1000, K=16),
+        case("sample", M=1100, N=1000, K=16),
         case("edge", M=0, N=32, K=32),
         case("edge", M=32, N=0, K=32),
         case("edge", M=20, N=30, K=0),

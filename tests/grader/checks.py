@@ -48,7 +48,7 @@ def each(runs: Iterable[Run], ask: Callable[[Run], None]) -> None:
 
 def grid(kernel: Evidence) -> None:
     """Enough programs for every element, and no crowd of programs with nothing to do."""
-    sampled, whole = apart(kernel.trace("probe", "full", "ragged", "many", "large"))
+    sampled, whole = apart(kernel.trace("probe", "full", "ragged", "many", "sample"))
     each(whole, Run.programs_cover)
     for wide in kernel.trace("widened"):
         own = next(r for r in kernel.trace("full") if r.case.name == wide.case.name)
@@ -86,8 +86,8 @@ def grid(kernel: Evidence) -> None:
 
 
 def apart(runs: list[Run]) -> tuple[list[Run], list[Run]]:
-    """Calls of which a sample of the programs ran (group "large"), and the others."""
-    sampled = [run for run in runs if run.case.group == "large"]
+    """Calls of which a sample of the programs ran (group "sample"), and the others."""
+    sampled = [run for run in runs if run.case.group == "sample"]
     return sampled, [run for run in runs if run not in sampled]
 
 
@@ -140,7 +140,10 @@ def values(kernel: Evidence, part: int | None = None) -> None:
 
 def mask(kernel: Evidence) -> None:
     """No lane leaves its tensor, none with work is switched off, and ragged sizes are right too."""
-    each(kernel.trace("probe", "full", "ragged"), Run.in_bounds)
+    sampled, whole = apart(kernel.trace("probe", "full", "ragged", "sample"))
+    each(whole, Run.in_bounds)
+    for run in sampled:
+        run.no_lane_outside()
     if ordinary_sizes_written(kernel):
         each(kernel.trace("ragged"), all_written)
     if values_hold(kernel):
@@ -192,23 +195,38 @@ def needs(kernel: Evidence, name: str, see: str, concept: str) -> None:
 def group(kernel: Evidence, name: str, concept: str) -> None:
     """All cases of a group are right in full, once the plain sizes are."""
     needs_values(kernel, concept)
+    calm = undisturbed(kernel)
 
     def ask(run: Run) -> None:
         run.keeps_contract()
+        if calm:
+            run.undisturbed(concept)
         run.right(written_only=True, cause=concept)
 
     each(kernel.trace(name), ask)
 
 
+def undisturbed(kernel: Evidence) -> bool:
+    """Whether programs keep out of each other's way on plain sizes; see `offsets` if not."""
+    try:
+        each(kernel.trace("full"), Run.undisturbed)
+    except Wrong:
+        return False
+    return True
+
+
 def contract(kernel: Evidence) -> None:
     """Edge sizes, other shapes and dtypes, a second call: a new tensor each time, inputs kept."""
     needs_values(kernel, "robust")
-    sampled, runs = apart(kernel.trace("edge", "many", "again", "large"))
+    sampled, runs = apart(kernel.trace("edge", "many", "again", "sample"))
     each([*runs, *sampled], Run.keeps_contract)
+    calm = undisturbed(kernel)
 
     def ask(run: Run) -> None:
         if run.nothing_to_do:
             return
+        if calm:
+            run.undisturbed("robust")
         blame = run.blame() if run.elements else None
         # The ordinary sizes say whose fault this is; alone here, it is the edge.
         if blame and ordinary_sizes_written(kernel):

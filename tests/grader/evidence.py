@@ -25,7 +25,7 @@ from .speed import ROUNDS, SECONDS, Speed, Times, card_lock, judge, refusal
 
 MOST_CONFIGS = 32  # configs of an autotuner that are run by themselves in the trace lane
 EACH_CONFIG = ("full", "ragged")  # groups that are run with every config
-SAMPLE = 2  # programs that run of each launch in group "large"
+SAMPLE = 2  # programs that run of each launch in group "sample", besides the last one
 BLOCK_CEILING = 1 << 17  # lanes; cases are not sized by a block beyond this
 MOST_DEATHS = 3  # cases of a lane that may cost the card's context before the rest is not tried
 SET_UP_SECONDS = 240.0  # for the first rounds of timing: inputs, compiling and tuning included
@@ -362,6 +362,9 @@ class Run:
         for part in self.parts:
             flags = self.coverage(part)
             missing = (flags & 1) == 0
+            if bool(missing.any()) and self.facts["result"][part].get("kind") == "filled":
+                wrong = self.mismatch(part)  # torch.zeros may have left there what belongs there
+                missing = missing & wrong.wrong if wrong else torch.zeros_like(missing)
             if not bool(missing.any()):
                 continue
             twice = bool((flags & 4).any())
@@ -402,15 +405,15 @@ class Run:
         """grid, where only a sample of the programs ran: would all of them cover the result?"""
         self.kernel_ran()
         launches, storage = self.facts["launches"], self.facts["result"][0]["storage"]
-        lanes = [x["stores"].get(storage, 0) / max(x["ran"], 1) for x in launches]
-        if not any(lanes) or any(x["cut"] or x["atomics"] for x in launches):
+        most = [launch["widest"].get(storage, 0) for launch in launches]
+        if not any(most) or any(x["cut"] or x["atomics"] for x in launches):
             return  # how much the others would do does not show here
-        reach = sum(x["programs"] * share for x, share in zip(launches, lanes, strict=True))
+        reach = sum(x["programs"] * lanes for x, lanes in zip(launches, most, strict=True))
         if reach < self.elements:
             raise Wrong(
                 f"the grid {grid_text(self.launch)} starts "
-                f"{plural(self.launch['programs'], 'program')} that store {max(lanes):,.0f} "
-                f"elements each: too few for {self.elements:,} ({self.label})",
+                f"{plural(self.launch['programs'], 'program')} that store at most "
+                f"{plural(max(most), 'element')} each: too few for {self.elements:,} ({self.label})",
                 "grid",
             )
 
@@ -431,17 +434,8 @@ class Run:
                 "offsets",
                 self._store_line(blame.part),
             )
+        self.undisturbed()
         for part in self.parts:
-            storage = self.facts["result"][part]["storage"]
-            buffer = next((b for b in self.facts["buffers"] if b["name"] == storage), None)
-            if buffer and buffer["conflicts"]:
-                raise Wrong(
-                    "two programs store different values to the same element"
-                    f"{'' if len(self.parts) == 1 else f' of {self.called(part)}'}, "
-                    f"{buffer['conflicts']:,} times ({self.label})",
-                    "offsets",
-                    self._store_line(part),
-                )
             block = max(math.prod(self.writer_of(part)["block"] or [1]), 1)
             if twice[part] > block:
                 raise Wrong(
@@ -450,22 +444,39 @@ class Run:
                     "offsets",
                     self._store_line(part),
                 )
+        if blame is None:
+            self._inputs_read()
+
+    def undisturbed(self, cause: str = "offsets") -> None:
+        """offsets: no two programs, nor two lanes of one, get in each other's way."""
+        self.kernel_ran()
+        for part in self.parts if self.elements else ():
+            storage = self.facts["result"][part]["storage"]
+            buffer = next((b for b in self.facts["buffers"] if b["name"] == storage), None)
+            if buffer and buffer["conflicts"]:
+                raise Wrong(
+                    "two programs store different values to the same element"
+                    f"{'' if len(self.parts) == 1 else f' of {self.called(part)}'}, "
+                    f"{buffer['conflicts']:,} times ({self.label})",
+                    cause,
+                    self._store_line(part),
+                )
         for hazard in self.facts["hazards"]:
             if hazard["kind"] == "collision":
                 raise Wrong(
-                    f"one tl.store writes several lanes to the same element of {hazard['buffer']}",
-                    "offsets",
+                    f"one tl.store writes several lanes to the same element of {hazard['buffer']} "
+                    f"({self.label})",
+                    cause,
                     hazard["line"],
                 )
             if hazard["kind"] == "race":
                 raise Wrong(
-                    f"a program reads {hazard['count']:,} elements of {hazard['buffer']} that "
-                    "another program of the same launch writes: on a GPU nobody knows who is first",
-                    "offsets",
+                    f"a program reads {plural(hazard['count'], 'element')} of {hazard['buffer']} that "
+                    "another program of the same launch writes: on a GPU nobody knows who is first "
+                    f"({self.label})",
+                    cause,
                     hazard["line"],
                 )
-        if blame is None:
-            self._inputs_read()
 
     def _inputs_read(self) -> None:
         tensors = [
@@ -485,11 +496,7 @@ class Run:
 
     def in_bounds(self) -> None:
         """mask: no lane outside its tensor, and none switched off that has work to do."""
-        self.kernel_ran()
-        events = self.facts["outside"]
-        if events:
-            # Reads first: the store that follows from a bad offset says less.
-            raise Wrong(outside_text(events[0]) + f" ({self.label})", "mask", events[0]["line"])
+        self.no_lane_outside()
         if not self.elements:
             return
         blame = self.blame()
@@ -505,11 +512,19 @@ class Run:
         for hazard in self.facts["hazards"]:
             if hazard["kind"] == "uninitialised":
                 raise Wrong(
-                    f"tl.load reads {plural(hazard['count'], 'element')} of {hazard['buffer']} "
+                    f"the kernel reads {plural(hazard['count'], 'element')} of {hazard['buffer']} "
                     "that nothing has written yet",
                     "values",
                     hazard["line"],
                 )
+
+    def no_lane_outside(self) -> None:
+        """mask: no load and no store leaves its tensor."""
+        self.kernel_ran()
+        events = self.facts["outside"]
+        if events:
+            # Reads first: the store that follows from a bad offset says less.
+            raise Wrong(outside_text(events[0]) + f" ({self.label})", "mask", events[0]["line"])
 
     def stays_inside(self) -> None:
         """mask, on a card: nothing was stored into the guard bands around the tensors."""
@@ -831,7 +846,7 @@ class Evidence:
         arguments = self.arguments(case) if arguments is None else arguments
         specs, blobs = describe_arguments(self.kata, arguments)
         message: dict = {"args": specs, "config": config, "grid": grid}
-        if case.group == "large":
+        if case.group == "sample":
             message["sample"] = SAMPLE
         if again:
             arguments = self.arguments(case, "again")

@@ -647,8 +647,7 @@ def _record_launches(recorder) -> None:
     original_program = BUILDER.set_grid_idx
 
     def set_program(self, x, y, z):
-        recorder.begin_program((x, y, z))
-        original_program(self, x, y, z)
+        original_program(self, *recorder.begin_program((x, y, z)))
 
     def call(self, *args, **kwargs):
         kernel = getattr(self.fn, "__name__", "kernel")

@@ -54,6 +54,13 @@ class Buffer:
         """Element numbers of byte addresses in this buffer."""
         return (addresses - np.uint64(self.start)).astype(np.int64) // self.itemsize
 
+    def places_of(self, addresses: np.ndarray, itemsize: int) -> np.ndarray:
+        """Element numbers that accesses of so many bytes touch: several of narrower elements."""
+        at = self.index(addresses)
+        if itemsize <= self.itemsize:
+            return at
+        return (at[:, None] + np.arange(itemsize // self.itemsize)).reshape(-1)
+
     def fill(self, blob) -> None:
         """Take these bytes, from outside, as the buffer's content."""
         self.raw[:] = memoryview(blob)

@@ -98,7 +98,7 @@ class Recorder:
         """Forget everything and record into `memory` from now on.
 
         `grid_override`: a grid to launch instead of the kernel's own unless that has more programs.
-        `sample`: how many programs of each launch run, the first ones; None for all.
+        `sample`: how many programs of each launch run, the first ones and then the last; None for all.
         """
         self.memory = memory
         self.launches: list[dict] = []
@@ -154,6 +154,7 @@ class Recorder:
             "atomics": 0,
             "stores": {},  # buffer -> lanes of all its stores, masked ones too
             "most": {},  # buffer -> active store lanes of the busiest program
+            "widest": {},  # the same, masked lanes too
             "block": [],  # shape of the largest store
             "loads": {},  # buffer -> shape of its largest load
             "lines": {},  # buffer -> line of its latest store
@@ -164,17 +165,23 @@ class Recorder:
         self._waited = False  # has this program waited for others?
         self._atomic: set[int] = set()  # buffers that atomics of this launch changed
         self._number = -1
-        self._program_lanes: dict[str, int] = {}
+        self._program_lanes: dict[str, int] = {}  # active store lanes of this program by buffer
+        self._program_widths: dict[str, int] = {}  # the same, masked lanes too
         self._accesses = 0
         self._lanes = 0  # of all accesses so far
         self._idle_now = self._idle_since = 0  # idle programs in a row, and the lanes before them
 
-    def begin_program(self, program: tuple) -> None:
-        """The next program. Raises EndOfLaunch after a sample, or when many have done nothing."""
+    def begin_program(self, program: tuple) -> tuple:
+        """The next program to run: this one or, at the end of a sample, the last of the grid.
+
+        Raises EndOfLaunch behind a sample, and when many programs have done nothing.
+        """
         self._finish_program()
-        if self._number + 1 == self.sample:
-            self._active = True
-            raise EndOfLaunch
+        if self.sample is not None and self._number + 1 >= self.sample:
+            if self._number + 1 > self.sample:
+                self._active = True
+                raise EndOfLaunch
+            program = tuple(size - 1 for size in self._launch["grid"])
         idle, active = self._idle_now, self._number + 1 - self._launch["idle"]
         lanes = self._lanes - self._idle_since
         if idle > max(FEWEST_IDLE, active) and (
@@ -188,6 +195,7 @@ class Recorder:
         self._number += 1
         self._active = self._waited = False
         self.in_kernel = True
+        return program
 
     def end_launch(self) -> None:
         self.in_kernel = False
@@ -207,10 +215,11 @@ class Recorder:
             self._idle_now += 1
         else:
             self._idle_now, self._idle_since = 0, self._lanes
-        most = self._launch["most"]
-        for name, lanes in self._program_lanes.items():
-            most[name] = max(most.get(name, 0), lanes)
-        self._program_lanes.clear()
+        for key, counts in (("most", self._program_lanes), ("widest", self._program_widths)):
+            best = self._launch[key]
+            for name, lanes in counts.items():
+                best[name] = max(best.get(name, 0), lanes)
+            counts.clear()
 
     def _name(self, name: str, value) -> None:
         if not hasattr(value, "untyped_storage"):
@@ -278,9 +287,13 @@ class Recorder:
         return mask
 
     def _loaded(self, buffer: Buffer, picked, itemsize, line, op) -> None:
-        at = buffer.index(picked)
+        at = buffer.places_of(picked, itemsize)
         buffer.read[at] = True
         buffer.loaded_bytes += picked.size * itemsize
+        if buffer.kind == "empty":
+            unwritten = int(np.count_nonzero(~buffer.written[at]))
+            if unwritten:
+                self._hazard("uninitialised", line, buffer, unwritten)
         if op == "atomic":
             self._active = True
             self._launch["atomics"] += 1
@@ -292,11 +305,7 @@ class Recorder:
             return
         if id(buffer) in self._atomic and not self._waited:
             self._waited = self._waits_at(line)
-        if buffer.kind == "empty":
-            unwritten = int(np.count_nonzero(~buffer.written[at]))
-            if unwritten:
-                self._hazard("uninitialised", line, buffer, unwritten)
-        elif buffer.kind == "foreign":
+        if buffer.kind == "foreign":
             self._hazard("foreign-read", line, buffer, picked.size)
         elif buffer.kind == "kept":
             stale = buffer.stale(at)
@@ -330,7 +339,7 @@ class Recorder:
         lanes = self._program_lanes
         lanes[buffer.name] = lanes.get(buffer.name, 0) + picked.size
         self._launch["lines"][buffer.name] = line
-        at = buffer.index(picked)
+        at = buffer.places_of(picked, itemsize)
         writers = buffer.writer[at]
         others = (writers >= 0) & (writers != self._number)
         if others.any():
@@ -351,6 +360,8 @@ class Recorder:
     def _count_store(self, buffer: Buffer, lanes: int, shape) -> None:
         stores = self._launch["stores"]
         stores[buffer.name] = stores.get(buffer.name, 0) + lanes
+        widths = self._program_widths
+        widths[buffer.name] = widths.get(buffer.name, 0) + lanes
         if lanes > math.prod(self._launch["block"] or [0]):
             self._launch["block"] = list(shape)
 

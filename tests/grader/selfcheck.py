@@ -24,7 +24,7 @@ from .scorecard import Scorecard
 
 LEAST_MUTANTS, LEAST_HONEST = 15, 5
 PLAIN = frozenset({"probe", "full", "ragged", "widened"})  # groups that catch most mutants
-SLOW = frozenset({"many", "large"})  # groups that only a few need
+SLOW = frozenset({"many", "sample"})  # groups that only a few need
 LANES = {"trace": True, "compile": True, "gpu": False}
 
 

@@ -628,7 +628,7 @@ def _described(result, memory, torch) -> tuple[list[bytes], list[dict]]:
                 fact["kind"] = buffer.kind
             fact["data"] = len(blobs)
             blobs.append(_raw(part, torch))
-            if buffer is not None and buffer.itemsize == part.element_size():
+            if buffer is not None and buffer.itemsize <= part.element_size():
                 fact["coverage"] = len(blobs)
                 blobs.append(_coverage(part, buffer))
         facts.append(fact)
@@ -658,8 +658,10 @@ def _coverage(tensor, buffer) -> bytes:
     ).astype(np.uint8)
     if math.prod(tensor.shape) == 0:
         return b""
-    offset = tensor.storage_offset()
-    view = np.lib.stride_tricks.as_strided(flags[offset:], tuple(tensor.shape), tensor.stride())
+    wide = tensor.element_size() // buffer.itemsize  # a view of memory allocated in smaller pieces
+    strides = [wide * stride for stride in tensor.stride()]
+    first = flags[wide * tensor.storage_offset() :]
+    view = np.lib.stride_tricks.as_strided(first, tuple(tensor.shape), strides)
     return np.ascontiguousarray(view).tobytes()
 
 

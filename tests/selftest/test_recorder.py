@@ -570,14 +570,15 @@ def test_programs_that_are_idle_before_the_first_one_works_do_not_end_a_launch(t
 
 
 def test_a_sample_of_the_programs(copy):
-    """Two of 100 programs run; the grid, what they write and what they store are told."""
+    """Two of 100 programs run and the last; the grid, what they write and store are told."""
     seen = copy(numbers(1600), 100, 0, True, sample=2)
     (launch,) = seen.launches
     assert (launch["grid"], launch["programs"]) == ([100, 1, 1], 100)
-    assert (launch["ran"], launch["cut"], launch["idle"]) == (2, False, 0)
-    assert launch["stores"] == {"out": 32}
-    assert int((seen.coverage & 1).sum()) == 32
-    assert seen.out[:32].tolist() == numbers(32).tolist()
+    assert (launch["ran"], launch["cut"], launch["idle"]) == (3, False, 0)
+    assert launch["widest"] == {"out": 16}
+    written = [*range(32), *range(1584, 1600)]
+    assert (seen.coverage & 1).nonzero().flatten().tolist() == written
+    assert seen.out[written].tolist() == written
 
 
 def test_a_grid_smaller_than_the_sample(copy):
