@@ -52,6 +52,7 @@ KATA = Kata(
         case("precision", n=lambda block: 2 * block[0], dtype=BF16, s=1 / 3),
         case("precision", n=lambda block: 2 * block[0], s=1 / 3),
         case("precision", n=lambda block: 2 * block[0], dtype=F16, s=0.001, std=6e4),
+        case("precision", n=lambda block: 2 * block[0], dtype=BF16, s=70_000.0),
         case("many", n=lambda block: min(300 * block[0] - 5, 2**20)),
         case("sample", n=1_100_000),
         case("edge", n=0),

@@ -105,6 +105,7 @@ KATA = Kata(
         case("many", R=lambda block: min(90 * block[0] - 3, 2000), C=3),
         case("many", R=3, C=lambda block: min(30 * block[1] - 3, 20_000)),
         case("sample", R=1100, C=1000),
+        case("sample", R=520, C=2100, layout="padded"),
         case("edge", R=16, C=256, kind="large"),
         case("edge", R=16, C=256, kind="large", dtype=F16),
         case("edge", R=16, C=256, kind="large", dtype=BF16),

@@ -500,8 +500,9 @@ def _mend_bf16() -> None:
 def _mend_scalars() -> None:
     """Scalars as compiled code has them: a float argument is an fp32 scalar, not a Python number.
 
-    A comparison of scalars stays bool when it is broadcast, and a promise (tl.assume) that does not
-    hold is the kernel's fault, whatever the compiler makes of it.
+    A comparison of scalars stays bool when it is broadcast, and a promise about a scalar (tl.assume,
+    tl.multiple_of; of a pointer in bytes) that does not hold is the kernel's fault, whatever the
+    compiler makes of it.
     """
     original_convert, original_splat = interp._implicit_cvt, BUILDER.create_splat
 
@@ -519,6 +520,18 @@ def _mend_scalars() -> None:
         if not np.all(condition.data):
             raise AssertionError("tl.assume promises what is not so")
 
+    original_multiple = tl.multiple_of
+
+    def multiple_of(input, values, **named):
+        data, factor = input.handle.data, values
+        if isinstance(factor, (list, tuple)) and len(factor) == 1:
+            factor = factor[0]
+        factor = getattr(factor, "value", factor)
+        if data.size == 1 and isinstance(factor, int) and int(data.reshape(-1)[0]) % factor:
+            raise AssertionError(f"tl.multiple_of promises a multiple of {factor}, which is not so")
+        return original_multiple(input, values, **named)
+
+    tl.multiple_of = tl.core.multiple_of = multiple_of
     interp._implicit_cvt = convert
     BUILDER.create_splat = splat
     BUILDER.create_assume = assume
