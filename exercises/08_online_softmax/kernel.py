@@ -19,7 +19,7 @@ LARGEST_BLOCK = 16384
 
 
 @triton.jit
-def load_block(row_ptr, block, n_cols, BLOCK_SIZE: tl.constexpr):
+def load_block(row_ptr, block, n_cols, POLICY: tl.constexpr, BLOCK_SIZE: tl.constexpr):
     # One block of a row, in fp32; its columns; and which of them exist.
     cols = block * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
 
@@ -28,7 +28,7 @@ def load_block(row_ptr, block, n_cols, BLOCK_SIZE: tl.constexpr):
     mask = cols >= 0
     padding = 0.0
 
-    x = tl.load(row_ptr + cols, mask=mask, other=padding).to(tl.float32)
+    x = tl.load(row_ptr + cols, mask=mask, other=padding, eviction_policy=POLICY).to(tl.float32)
     return x, cols, mask
 
 
@@ -49,7 +49,7 @@ def online_softmax_kernel(x_ptr, out_ptr, stride_row, n_cols, BLOCK_SIZE: tl.con
     running_sum = 0.0
 
     for block in range(n_blocks):
-        x, _, _ = load_block(x_row_ptr, block, n_cols, BLOCK_SIZE)
+        x, _, _ = load_block(x_row_ptr, block, n_cols, "evict_last", BLOCK_SIZE)
 
         # TODO(reduction): the largest value of this block.
         block_max = 0.0
@@ -72,11 +72,13 @@ def online_softmax_kernel(x_ptr, out_ptr, stride_row, n_cols, BLOCK_SIZE: tl.con
         running_max = new_max
 
     # The second pass goes backwards: the end of the row was read a moment ago, and that part of it
-    # is still in the L2 cache.
+    # is still in the L2 cache. The first pass asked the cache to let go of it last; now nobody
+    # needs it again, nor the result, and both may make room first.
     for step in range(n_blocks):
-        x, cols, mask = load_block(x_row_ptr, n_blocks - 1 - step, n_cols, BLOCK_SIZE)
-        out = tl.exp(x - running_max) / running_sum
-        tl.store(out_row_ptr + cols, out.to(out_ptr.dtype.element_ty), mask=mask)
+        block = n_blocks - 1 - step
+        x, cols, mask = load_block(x_row_ptr, block, n_cols, "evict_first", BLOCK_SIZE)
+        out = (tl.exp(x - running_max) / running_sum).to(out_ptr.dtype.element_ty)
+        tl.store(out_row_ptr + cols, out, mask=mask, eviction_policy="evict_first")
 
 
 def online_softmax(x):

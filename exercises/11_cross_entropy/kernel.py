@@ -15,7 +15,7 @@ import torch
 import triton
 import triton.language as tl
 
-LARGEST_BLOCK = 8192
+LARGEST_BLOCK = 4096
 
 
 @triton.jit
@@ -57,7 +57,8 @@ def cross_entropy_kernel(
         mask = cols >= 0
         padding = 0.0
 
-        x = tl.load(row_ptr + cols, mask=mask, other=padding).to(tl.float32)
+        x = tl.load(row_ptr + cols, mask=mask, other=padding, eviction_policy="evict_last")
+        x = x.to(tl.float32)
 
         # TODO(accumulate): in each lane the maximum so far and the sum so far of exp(x - maximum),
         # rescaled where the maximum grows. As it stands, a lane knows its latest logit alone.
@@ -74,23 +75,27 @@ def cross_entropy_kernel(
     tl.store(loss_ptr, tl.where(keep, loss, 0.0))
 
     # Backward, in the same program: everything that it needs is at hand but the logits themselves,
-    # which are read once more.
+    # which are read once more. Last block first: it was read a moment ago, and is still in the L2
+    # cache, which was asked above to let go of it last. Now all of it may make room.
     scale = 1.0 / row_sum
+    last_block = (tl.cdiv(n_cols, BLOCK_SIZE) - 1) * BLOCK_SIZE
 
     # TODO(accumulate): the same walk as above.
     for start in range(0, BLOCK_SIZE, BLOCK_SIZE):
-        cols = start + tl.arange(0, BLOCK_SIZE)
+        cols = last_block - start + tl.arange(0, BLOCK_SIZE)
 
         # TODO(mask): which lanes hold a class.
         mask = cols >= 0
 
-        x = tl.load(row_ptr + cols, mask=mask, other=0.0).to(tl.float32)
+        x = tl.load(row_ptr + cols, mask=mask, other=0.0, eviction_policy="evict_first")
+        x = x.to(tl.float32)
 
         # TODO(values): the gradient by each logit.
         grad = x * scale
 
         # Not grad * keep: 0 times inf is NaN.
-        tl.store(grad_row_ptr + cols, tl.where(keep, grad, 0.0), mask=mask)
+        grad = tl.where(keep, grad, 0.0)
+        tl.store(grad_row_ptr + cols, grad, mask=mask, eviction_policy="evict_first")
 
 
 def cross_entropy(logits, target, ignore_index=-100):
@@ -112,10 +117,9 @@ def cross_entropy(logits, target, ignore_index=-100):
     if n_rows == 0:
         return loss, grad
 
-    # Few, large programs: while one is between its two passes, its row should still be in the L2
-    # cache, and so should those of all others that run at the same time.
+    # Wide rows are walked. 16 warps share a block of 4096: of a dozen ways, the fastest on an H200.
     BLOCK_SIZE = min(max(triton.next_power_of_2(n_cols), 128), LARGEST_BLOCK)
-    num_warps = max(BLOCK_SIZE // 512, 1)
+    num_warps = max(BLOCK_SIZE // 256, 1)
 
     # TODO(grid): a tuple with the number of programs.
     grid = (1,)
