@@ -697,3 +697,69 @@ def test_private_name_exists_in_this_triton(name):
     owner = interp
     for part in name.split("."):
         owner = getattr(owner, part)
+
+
+# ---- numbers of a loop, annotations, promises ----------------------------------------------------
+
+COUNTING = """
+CE = tl.constexpr
+
+@triton.jit
+def kernel(out_ptr, n, HOW: "tl.constexpr", TWO: CE):
+    for i in range(0, n, 1):
+        if HOW == "//":
+            value = (i - 5) // TWO
+        elif HOW == "%":
+            value = (i - 5) % TWO
+        elif HOW == "reversed //":
+            value = -(7 // (i + 1) + i)
+        elif HOW == "to":
+            value = (i * TWO + 1).to(tl.int64)
+        elif HOW == "bits":
+            value = ~(i << 2) & 12 | i ^ 1
+        tl.store(out_ptr + i, value)
+
+def run(x, how):
+    out = torch.empty_like(x)
+    sizes = [len(range(n)) for n in reversed(range(x.numel()))]
+    kernel[(1,)](out, len(sizes), HOW=how, TWO=2)
+    return out
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "want"),
+    [
+        ("//", [-2, -2, -1, -1, 0, 0, 0]),  # towards zero; Python has -3, -2, -2, -1, -1, 0, 0
+        ("%", [-1, 0, -1, 0, -1, 0, 1]),
+        ("reversed //", [-7, -4, -4, -4, -5, -6, -7]),
+        ("to", [1, 3, 5, 7, 9, 11, 13]),
+        ("bits", [~(i << 2) & 12 | i ^ 1 for i in range(7)]),
+    ],
+)
+def test_numbers_worked_out_from_a_loop_variable(traced, how, want):
+    """As compiled code does; the launcher's own range is Python's, and any annotation counts."""
+    seen = traced(COUNTING, "x", "how")(torch.zeros(7, dtype=torch.int32), how)
+    assert seen.error is None
+    assert seen.out.tolist() == want
+
+
+@pytest.mark.parametrize(("factor", "held"), [(1, True), (3, True), (2, False)])
+def test_a_promise_about_a_scalar_is_held_to(traced, factor, held):
+    file = traced(
+        """
+        @triton.jit
+        def kernel(out_ptr, n, FACTOR: tl.constexpr):
+            tl.store(out_ptr, tl.multiple_of(n, FACTOR))
+
+        def run(x, factor):
+            out = torch.empty_like(x)
+            kernel[(1,)](out, x.numel(), FACTOR=factor)
+            return out
+        """,
+        "x",
+        "factor",
+    )
+    error = file(torch.zeros(9, dtype=torch.int32), factor).error
+    assert (error is None) == held
+    assert held or "tl.multiple_of promises a multiple of 2" in error["message"]

@@ -538,6 +538,11 @@ def test_a_launch_that_is_made_to_run_on_a_larger_grid(copy):
     assert seen.launches[0]["grid"] == [3, 1, 1]
 
 
+def test_a_grid_of_absurd_size_is_not_counted(copy):
+    error = copy(numbers(16), 10**400, 0, True).error
+    assert error["message"] == "a grid has at most 2,147,483,647 programs along an axis"
+
+
 def test_thousands_of_idle_programs_are_not_all_run(copy):
     seen = copy(numbers(16), 100_000, 0, True)
     assert seen.launches[0]["programs"] == 100_000

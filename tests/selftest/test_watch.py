@@ -53,6 +53,8 @@ def foreign(work, *tensors, memory=None, allowed=()):
         lambda x: x.clone(),
         lambda x: torch.empty_like(x).copy_(x),
         lambda x: x.detach(),
+        lambda x: torch.promote_types(x.dtype, torch.float64),
+        lambda x: torch.profiler.record_function("launch").__enter__().__exit__(None, None, None),
         lambda x: (x.shape, x.stride(), x.numel(), x.is_contiguous(), x.data_ptr(), x.dtype),
     ],
 )
