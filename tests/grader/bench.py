@@ -31,7 +31,7 @@ from .cost import figure
 from .grading import katas, suite
 from .kata import Cost, Kata
 from .scorecard import PROJECT
-from .speed import FLUSH_MS, MATRIX, CardDraw, differs, load
+from .speed import FLUSH_MS, MATRIX, CardDraw, differs, load, parts
 
 GROUPS = ("exercise", "solution", "PyTorch eager", "torch.compile")
 FOLDER = PROJECT / ".katas" / "bench"
@@ -217,10 +217,18 @@ class Stand:
         if 2 * moved > 0.8 * self.free():
             raise Unfit(f"{size_text(sizes)} does not fit this card's free memory")
         arguments, call = self.arguments(sizes), self.call(group)
+        restore = self.statement.restorer(arguments)
         problem = ""
+
+        def anew() -> None:
+            restore()
+            self.empty_cache()
+
         try:
             result = call(*arguments)  # compiles and tunes
             if group == "exercise":
+                result = [part.clone() for part in parts(result)]  # it may lie in an argument
+                restore()
                 wanted = self.call("solution")(*arguments)
                 problem = differs(result, wanted, self.statement.launcher)
                 del wanted
@@ -237,7 +245,7 @@ class Stand:
             unit=self.report["unit"], ceiling=self.report["ceiling"],
         )  # fmt: skip
         rounds = min(max(int(SECONDS / (once + FLUSH_MS * 1e-3)), FEWEST), MOST)
-        benchmark.pedantic(call, args=arguments, setup=self.empty_cache, rounds=rounds)
+        benchmark.pedantic(call, args=arguments, setup=anew, rounds=rounds)
         if benchmark.stats is None:  # --benchmark-disable
             return
         seconds = benchmark.stats.stats.median

@@ -133,7 +133,9 @@ def values(kernel: Evidence, part: int | None = None) -> None:
     each(runs, lambda run: run.right(written_only=True, part=part))
     for number in runs[0].parts if part is None else [part]:
         if not any(run.wrote(number) for run in runs):
-            elsewhere = next((run.stored_elsewhere for run in runs if run.elements), "")
+            if runs[0].updated(number) is not None:
+                runs[0].is_the_argument(number)
+            elsewhere = next((run.stored_elsewhere(number) for run in runs if run.elements), "")
             text = f"no kernel writes any element of {runs[0].called(number)}"
             raise Wrong(text + f". {elsewhere}" * bool(elsewhere), "values")
 
@@ -234,8 +236,9 @@ def contract(kernel: Evidence) -> None:
         run.right(written_only=True, cause="robust")
 
     each(runs, ask)
-    for run in sampled:  # what one launch leaves undone for the next does not show in a sample
-        if len(run.facts["launches"]) == 1 and not run.launch["cut"]:
+    for run in sampled:  # what is left to other launches or programs does not show in a sample
+        launches = run.facts["launches"]
+        if len(launches) == 1 and not launches[0]["cut"] and not launches[0]["atomics"]:
             run.right(written_only=True, cause="robust")
 
 
@@ -244,14 +247,28 @@ def ordinary_sizes_written(kernel: Evidence) -> bool:
     return all(r.blame() is None for r in kernel.trace("full") if r.elements)
 
 
-def tuning(kernel: Evidence, configs: int, blocks: int, keys: set[str] | None = None) -> None:
-    """At least so many different configs and block sizes, each right, and the tuned call too."""
+def configs_listed(kernel: Evidence) -> list[dict]:
+    """The configs of the tuner that the launcher uses; raises Wrong when there is none."""
     probe = kernel.trace("probe")[0]
     probe.kernel_ran()
     tuners = probe.facts["tuners"]
     if not tuners:
         raise Wrong("the kernel has no @triton.autotune, or the launcher goes past it", "autotune")
-    listed = tuners[0]["configs"]
+    return tuners[0]["configs"]
+
+
+def tuning(
+    kernel: Evidence,
+    configs: int,
+    blocks: int,
+    keys: set[str] | None = None,
+    tuned_call: bool = True,
+) -> None:
+    """At least so many different configs and block sizes, each right, and the tuned call too.
+
+    `tuned_call`: False leaves that to a check of its own, see `tuned`.
+    """
+    listed = configs_listed(kernel)
     different = {str(c) for c in listed}
     if len(different) < configs:
         raise Wrong(
@@ -267,7 +284,7 @@ def tuning(kernel: Evidence, configs: int, blocks: int, keys: set[str] | None = 
             f"all configs use {plural(len(shapes), 'block size')}; try at least {blocks}",
             "autotune",
         )
-    if keys is not None and not tuners[0]["keys"]:
+    if keys is not None and not kernel.trace("probe")[0].facts["tuners"][0]["keys"]:
         raise Wrong(
             "key=[] tunes once for all sizes; name the argument that holds the size", "autotune"
         )
@@ -294,11 +311,54 @@ def tuning(kernel: Evidence, configs: int, blocks: int, keys: set[str] | None = 
                 f"({run.case.name})",
                 "autotune",
             )
-        run.right(cause="autotune")
+        try:
+            run.right(cause="autotune")
+        except Wrong:
+            if right_by_itself(kernel, run.case):  # or it is no config's fault
+                raise
 
     if ordinary_sizes_written(kernel):
         each(kernel.trace("probe", "full", "ragged", every_config=True), ask)
-        each(kernel.trace("tuned"), lambda run: run.right(written_only=True, cause="autotune"))
+        if tuned_call:
+            each(kernel.trace("tuned"), lambda run: run.right(written_only=True, cause="autotune"))
+
+
+def right_by_itself(kernel: Evidence, case: Case) -> bool:
+    """Whether the first config that runs is right in a case."""
+    runs = [r for r in kernel.trace(case.group) if r.case.name == case.name]
+    try:
+        each(runs, lambda run: run.right(written_only=True))
+    except (Wrong, LookupError):
+        return not runs
+    return True
+
+
+def tuned(kernel: Evidence, *groups: str) -> None:
+    """autotune: the call that tunes gives the right result, though every config ran before.
+
+    `groups` of cases besides "tuned", such as "tuned, again" for the call after it.
+    """
+    if len({str(config) for config in configs_listed(kernel)}) < 2:
+        raise Waits("this counts once there are configs to choose from", "autotune")
+    needs_values(kernel, "autotune")
+    needs(kernel, "ragged", "mask", "autotune")
+
+    def ask(run: Run) -> None:
+        try:
+            run.right(written_only=True, cause="autotune")
+        except NotJudged:
+            raise
+        except Wrong as wrong:
+            if not run.kata.updates or run.answer.error is not None:
+                raise
+            text = (
+                f"{wrong.message}. With one config by itself it is right: while it tunes, Triton runs "
+                f"the kernel again and again on the same {run.kata.updates[0]}, unless it is told to "
+                "restore it"
+            )
+            raise Wrong(text, "autotune", wrong.line) from None
+
+    each(kernel.trace("tuned", *groups), ask)
 
 
 def retunes(kernel: Evidence) -> None:
@@ -356,11 +416,12 @@ def traffic(runs: list[Run], reads: float, writes: float, besides: tuple[str, ..
         named = zip(run.kata.parameters, run.arguments, strict=False)
         small = sum(a.nbytes for name, a in named if name in besides and a is not None)
         buffers = [b for b in run.facts["buffers"] if b["name"] not in besides]
+        copied = sum(copy["bytes"] for copy in run.facts["copies"])  # by PyTorch
         for what, limit, least, key in (
             ("loads", reads, cost.read - small, "loaded_bytes"),
             ("stores", writes, cost.written, "stored_bytes"),
         ):
-            moved = sum(b[key] for b in buffers)
+            moved = sum(b[key] for b in buffers) + copied
             if moved > 1.05 * limit * least:  # a number or two a row may go through memory
                 raise Wrong(
                     f"the kernel {what} {moved:,} bytes where {least:,} would do ({run.label}): "

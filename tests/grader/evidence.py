@@ -104,12 +104,12 @@ class Run:
         """The absolute error allowed for each element of each result."""
         shapes = self.kata.expected(self.arguments)
         out = []
-        for want, (_, dtype) in zip(self.want, shapes, strict=True):
+        for part, (want, (_, dtype)) in enumerate(zip(self.want, shapes, strict=True)):
             if not dtype.is_floating_point:
                 out.append(torch.zeros(want.shape, dtype=torch.float64))
                 continue
             rounding = oracle.half_ulp(want, dtype) * 1.001
-            out.append(rounding + self.kata.bound(want, *self.arguments))
+            out.append(rounding + self.kata.allowed_error(part, want, self.arguments))
         return out
 
     def got(self, part: int = 0) -> torch.Tensor:
@@ -119,7 +119,7 @@ class Run:
         name = self.kata.launcher
         if len(facts) != len(wanted) or (len(wanted) == 1 and "container" in facts[0]):
             many = "one tensor" if len(wanted) == 1 else f"{len(wanted)} tensors"
-            many += f" ({', '.join(self.kata.names)})" if self.kata.names else ""
+            many += f" ({', '.join(self.kata.returns)})" if self.kata.returns else ""
             if not facts:
                 raise Wrong(f"{name} returns nothing; it must return {many}", "robust")
             count = facts[0].get("count", 1)
@@ -131,8 +131,9 @@ class Run:
         if fact["type"] != "Tensor":
             what = "nothing" if fact["type"] == "NoneType" else f"something of type {fact['type']}"
             where = "" if len(wanted) == 1 else f" for {self.called(part)}"
+            kind = "a new tensor" if self.updated(part) is None else "the tensor that it updates"
             raise Wrong(
-                f"{name} returns {what}{where}; it must return a new tensor of shape "
+                f"{name} returns {what}{where}; it must return {kind} of shape "
                 f"{list(shape)} and dtype {short(dtype)}",
                 "robust",
             )
@@ -154,9 +155,9 @@ class Run:
 
     def called(self, part: int) -> str:
         """A result in a message: "the result", or its name where there are several."""
-        if len(self.parts) == 1:
-            return "the result"
-        return self.kata.names[part] if self.kata.names else f"result {part + 1}"
+        if self.kata.returns:
+            return self.kata.returns[part]
+        return "the result" if len(self.parts) == 1 else f"result {part + 1}"
 
     def size(self, part: int) -> int:
         """Elements of a result."""
@@ -168,9 +169,13 @@ class Run:
         return f"{int(count):,} of {self.size(part):,} elements{of}"
 
     def wrote(self, part: int | None = None) -> bool:
-        """Whether kernels wrote some of a result; without `part`, some of any."""
+        """Whether kernels wrote some of a result, or had nothing to write there; of any by default."""
         parts = self.parts if part is None else [part]
-        return any(bool((self.coverage(i) & 1).any()) for i in parts if self.size(i))
+        return any(
+            bool((self.coverage(i) & 1).any()) or not bool(self.due(i).any())
+            for i in parts
+            if self.size(i)
+        )
 
     def coverage(self, part: int = 0) -> torch.Tensor:
         """Per element of the result: bit 0 written by a kernel, 1 masked off, 2 written twice."""
@@ -179,6 +184,30 @@ class Run:
         if "coverage" not in fact:
             return torch.zeros(fact["shape"], dtype=torch.uint8)
         return decode(self.answer.blobs[fact["coverage"]], "uint8", tuple(fact["shape"]))
+
+    def written(self, part: int = 0) -> torch.Tensor:
+        """Per element of a result: is it some kernel's work, so that its value can be judged?
+
+        Where several programs of a launch update one element, each has added to what another left
+        there: its value says nothing but that, which is a matter of offsets.
+        """
+        flags = self.coverage(part)
+        written = (flags & 1) > 0
+        return written & ((flags & 4) == 0) if self.kata.updates else written
+
+    def due(self, part: int = 0) -> torch.Tensor:
+        """Per element of a result: must a kernel write it? Not where an update leaves it as it is."""
+        place_ = self.updated(part)
+        if place_ is None:
+            return torch.ones(self.want[part].shape, dtype=torch.bool)
+        before = self.arguments[place_]
+        wrong = oracle.compare(before, self.want[part], self.bounds[part])
+        return torch.zeros(before.shape, dtype=torch.bool) if wrong is None else wrong.wrong
+
+    def updated(self, part: int) -> int | None:
+        """The place of the argument that this result is, updated in place; None for a new tensor."""
+        name = self.kata.returns[part] if self.kata.returns else ""
+        return self.kata.parameters.index(name) if name in self.kata.parameters else None
 
     # ---- did a kernel do the work? -----------------------------------------------------------
 
@@ -232,19 +261,26 @@ class Run:
                 others = [b for b in others if b["elements"] == self.size(part)]
             if others:
                 what = others[0]["name"] or "another tensor"
+                if self.updated(part) is not None:
+                    text = f"no kernel writes {self.called(part)}; the kernel writes {what}"
+                    raise Wrong(text, "values")
                 raise Wrong(
                     f"{self.kata.launcher} returns{as_what} a tensor that no kernel writes; the "
                     f"kernel writes {what}. Return that one, not a copy of it",
                     "values",
                 )
 
-    @property
-    def stored_elsewhere(self) -> str:
-        """A sentence about an input that the kernel writes to instead of the result, or nothing."""
-        if self.wrote():
+    def stored_elsewhere(self, part: int) -> str:
+        """A sentence about an input that the kernel writes to instead of a result, or nothing."""
+        if self.wrote(part):
             return ""
-        stored = [b["name"] for b in self.facts["buffers"] if b["kind"] == "input" and b["written"]]
-        return f"The kernel writes to the input {stored[0]}, not to the result" if stored else ""
+        stored = [
+            b["name"]
+            for b in self.facts["buffers"]
+            if b["kind"] == "input" and b["written"] and b["name"] not in self.kata.updates
+        ]
+        text = f"The kernel writes to the input {stored[0]}, not to " if stored else ""
+        return text and text + self.called(part)
 
     def _explain(self, error: dict) -> None:
         """Raise what an error of the file under test means for the learner."""
@@ -357,11 +393,17 @@ class Run:
 
         Elements that only masked-off lanes point at: the mask drops them. Too few programs for
         the elements even if each did as much as the busiest one: the grid. Otherwise the programs
-        point at the wrong places.
+        point at the wrong places. An argument that is to be updated and that no lane points at,
+        while another result is written, is left out: that is for its values to say.
         """
+        stored = any(bool((self.coverage(part) & 1).any()) for part in self.parts)
         for part in self.parts:
             flags = self.coverage(part)
             missing = (flags & 1) == 0
+            if bool(missing.any()) and self.updated(part) is not None:
+                if stored and not bool((flags & 3).any()):
+                    continue
+                missing = missing & self.due(part)
             if bool(missing.any()) and self.facts["result"][part].get("kind") == "filled":
                 wrong = self.mismatch(part)  # torch.zeros may have left there what belongs there
                 missing = missing & wrong.wrong if wrong else torch.zeros_like(missing)
@@ -428,7 +470,8 @@ class Run:
             first = tuple(torch.nonzero(blame.missing)[0].tolist())
             often = twice[blame.part]
             also = f", while {often:,} are written by more than one program" if often else ""
-            also += f". {self.stored_elsewhere}" if self.stored_elsewhere else ""
+            elsewhere = self.stored_elsewhere(blame.part)
+            also += f". {elsewhere}" if elsewhere else ""
             raise Wrong(
                 f"{self.left_out(blame)}, the first at {place(first)}{also} ({self.label})",
                 "offsets",
@@ -559,7 +602,7 @@ class Run:
 
     def compare(self, got, part=0, written_only=False, slack=1.0) -> oracle.Mismatch | None:
         """Hold some tensor against the reference, with `slack` times the usual bound."""
-        where = (self.coverage(part) & 1) > 0 if written_only else None
+        where = self.written(part) if written_only else None
         return oracle.compare(got, self.want[part], slack * self.bounds[part], where)
 
     def right(
@@ -567,7 +610,9 @@ class Run:
     ) -> None:
         """values: every element (that was written) is what the formula gives; of one result or all."""
         self.kernel_ran()
-        for number in self.parts if part is None else [part]:
+        # What is updated in place comes first: the other results may follow from it.
+        order = sorted(self.parts, key=lambda part: self.updated(part) is None)
+        for number in order if part is None else [part]:
             wrong = self.mismatch(number, written_only)
             if wrong is not None:
                 self.wrong_values(wrong, number, cause)
@@ -586,8 +631,9 @@ class Run:
                     f"{first}",
                     cause,
                 )
-        changed = self.changed_input()
+        changed, other = self.changed_input(), self._returned_instead(part)
         told = ("robust", f"The input {changed} is changed too.") if changed else None
+        told = ("robust", f"{self.kata.launcher} returns {other} in its place.") if other else told
         told = told or self._suspect(part)
         pattern = None if told else self._pattern(wrong, part)
         if pattern and (cause in OPEN_CAUSES or pattern[0] == cause):
@@ -611,9 +657,10 @@ class Run:
                 other = formula(*exact)
             except (RuntimeError, IndexError, ValueError):
                 continue
-            if other.shape != got.shape or torch.equal(other, self.want[part]):
+            other = other[part] if isinstance(other, tuple) else other
+            if other is None or other.shape != got.shape or torch.equal(other, self.want[part]):
                 continue
-            written = (self.coverage(part) & 1) > 0 if self.lane == "trace" else None
+            written = self.written(part) if self.lane == "trace" else None
             bound = self.bounds[part].nan_to_num(0.0, 0.0) + 1e-3 * other.abs()
             if oracle.compare(got, other, bound, written) is None:
                 return cause, sentence
@@ -624,7 +671,7 @@ class Run:
         got, want = wrong.got.double(), wrong.want.double()
         seen = torch.ones_like(wrong.wrong)
         if self.lane == "trace":
-            seen = (self.coverage(part) & 1) > 0
+            seen = self.written(part)
         if bool((got[seen].isnan() & ~want[seen].isnan()).any()):
             return None
         finite = seen & want.isfinite() & got.isfinite()
@@ -654,7 +701,10 @@ class Run:
     # ---- the contract ------------------------------------------------------------------------
 
     def keeps_contract(self) -> None:
-        """robust: dtype, contiguity, a new tensor, and inputs left as they were."""
+        """robust: dtype, contiguity, a new tensor, and inputs left as they were.
+
+        A result that is updated in place is that very tensor instead, and some kernel wrote it.
+        """
         self.kernel_ran()
         for part, (_, dtype) in enumerate(self.kata.expected(self.arguments)):
             self.got(part)
@@ -663,6 +713,11 @@ class Run:
                 raise Wrong(
                     f"{called} is {fact['dtype']}, not {short(dtype)} ({self.label})", "robust"
                 )
+            if self.updated(part) is not None:
+                self.is_the_argument(part)
+                if self.lane == "trace" and self.size(part) and not self.wrote(part):
+                    raise Wrong(f"no kernel writes {called} ({self.label})", "robust")
+                continue
             if not fact["contiguous"]:
                 raise Wrong(
                     f"{called} is not contiguous: strides {fact['strides']} for shape "
@@ -689,6 +744,32 @@ class Run:
                 )
         self.inputs_unchanged()
 
+    def is_the_argument(self, part: int) -> None:
+        """robust: a result is the argument that the contract names, and no other tensor."""
+        fact, name = self.facts["result"][part], self.called(part)
+        if 0 in fact["shape"]:
+            return
+        if fact.get("kind") != "input" or fact["storage"] != name:
+            what = f"the input {fact['storage']}" if fact.get("kind") == "input" else "a new tensor"
+            other = self._returned_instead(part)
+            raise Wrong(
+                f"{name} is to be updated in place and returned; {self.kata.launcher} returns "
+                f"{other or what} in its place ({self.label})",
+                "robust",
+            )
+
+    def _returned_instead(self, part: int) -> str:
+        """The other result that is returned where an updated argument belongs, "" for none."""
+        places = {}
+        for other in self.parts:
+            if self.updated(other) is not None:
+                places[self.kata.returns[other]] = other
+        for at, fact in enumerate(self.facts["result"][: len(self.parts)]):
+            home = places.get(fact.get("storage")) if fact.get("kind") == "input" else None
+            if home is not None and home != at and part in (at, home):
+                return self.called(at if part == home else home)
+        return ""
+
     def inputs_unchanged(self) -> None:
         name = self.changed_input()
         if name:
@@ -704,8 +785,10 @@ class Run:
         for (name, tensor), place_ in zip(tensors, self.facts["inputs"], strict=True):
             if place_ is None or tensor.numel() == 0:
                 continue
-            before, after = storage_bytes(tensor), self.answer.blobs[place_]
-            if bytes(after) != before:
+            before, after = storage_bytes(tensor), bytes(self.answer.blobs[place_])
+            if name in self.kata.updates:  # but what lies between its elements stays
+                before = storage_bytes(updated_from(after, tensor))
+            if after != before:
                 return name
         return None
 
@@ -808,8 +891,8 @@ class Evidence:
                 if config != self.base and case.group not in EACH_CONFIG:
                     continue
                 settled = case.settled(block)
-                chosen = None if case.group == "tuned" else config
-                run = self._call(child, settled, chosen, again=case.group == "again")
+                chosen = None if case.tuned else config
+                run = self._call(child, settled, chosen, case.again)
                 runs.append(run)
                 if config == self.base and case.group == "full":
                     runs += self._widened(child, run, block)
@@ -895,8 +978,8 @@ class Evidence:
         deaths = 0
         for case in cases:
             block = blocks[min(self.base, len(blocks) - 1)] if blocks else self.kata.usual_block
-            config = None if case.group == "tuned" else self.base
-            run = self._call(child, case.settled(block), config, again=case.group == "again")
+            config = None if case.tuned else self.base
+            run = self._call(child, case.settled(block), config, case.again)
             yield run
             error = run.answer.error or {}
             deaths += error.get("where") in ("card", "crash")
@@ -1009,6 +1092,7 @@ def describe_arguments(kata: Kata, arguments: list) -> tuple[list[dict], list[by
                 "offset": value.storage_offset(),
                 "elements": value.untyped_storage().nbytes() // value.element_size(),
                 "blob": len(blobs),
+                "updated": name in getattr(kata, "updates", ()),
             }
         )
         blobs.append(storage_bytes(value))
@@ -1021,6 +1105,15 @@ def storage_bytes(tensor: torch.Tensor) -> bytes:
         return b""
     flat = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
     return flat.numpy().tobytes()
+
+
+def updated_from(storage: bytes, tensor: torch.Tensor) -> torch.Tensor:
+    """A copy of this tensor, gaps included, with its elements as they are in another storage."""
+    parts = []
+    for data in (storage_bytes(tensor), storage):
+        flat = torch.frombuffer(bytearray(data), dtype=tensor.dtype)
+        parts.append(flat.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()))
+    return parts[0].copy_(parts[1])
 
 
 def decode(blob, dtype: str, shape) -> torch.Tensor:

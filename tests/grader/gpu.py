@@ -54,6 +54,7 @@ class CardBuffer:
         # A storage of the tensor's own length: a launcher that asks for it sees no bands.
         self.storage = self.room.untyped_storage()[BAND : BAND + nbytes]
         self.start = self.body.data_ptr()
+        self.updated = False  # of use to the trace lane alone
 
     @property
     def elements(self) -> int:

@@ -27,6 +27,16 @@ class Case:
     sizes: dict[str, Any] = field(default_factory=dict)
     name: str = ""
 
+    @property
+    def tuned(self) -> bool:
+        """Is the call an autotuner's own, which tunes? Otherwise it has one config by itself."""
+        return "tuned" in self.group.split(", ")
+
+    @property
+    def again(self) -> bool:
+        """Is it called twice, with other numbers in the same tensors? The second call counts."""
+        return "again" in self.group.split(", ")
+
     def settled(self, block: Sequence[int]) -> Case:
         """The same case with sizes that depend on the block worked out."""
         sizes = {k: v(block) if callable(v) else v for k, v in self.sizes.items()}
@@ -56,9 +66,12 @@ class Kata:
     parameters  its parameter names, for messages
     inputs      inputs(draw, **sizes) -> list of arguments (tensors and plain values)
     reference   reference(*arguments in fp64) -> fp64 result, or a tuple of them
-    bound       bound(want, *arguments) -> absolute error allowed per element, beyond nothing
-    result      result(*arguments) -> list of (shape, dtype) expected; default: like the first
-    names       what several results are called in messages, in their order
+    bound       bound(want, *arguments) -> absolute error allowed per element, beyond nothing; for
+                several results one function for all, or a tuple with one for each
+    returns     names of the results, where there are several or one is updated in place: a result
+                named like a parameter is that very tensor, with new values
+    result      result(*arguments) -> list of (shape, dtype) expected; default: like the parameter
+                that is updated, or like the first
     cases       the cases, the first of group "probe" being the one that shows the block
     widen       widen(block, *arguments) -> a grid large enough, to judge offsets without the grid
     usual_block the block to size cases by when the kernel's own cannot be seen
@@ -67,7 +80,8 @@ class Kata:
     speed_case  sizes for the speed check; marks: (pass, distinction) as shares, see `speed`
     bench_sizes sizes for benchmarks, small ones first; default: the speed case and halves of it
     figures     sizes that solutions/README.md shows, 64 MiB and more; default: the speed case
-    suspects    (concept, sentence, formula): usual mistakes, recognised by the numbers they give
+    suspects    (concept, sentence, formula): usual mistakes, recognised by the numbers they give;
+                for several results a formula may give a tuple, with None for what it leaves open
     allowed     PyTorch operators the contract lets the launcher use beyond allocating and viewing
     """
 
@@ -75,7 +89,7 @@ class Kata:
     parameters: tuple[str, ...]
     inputs: Callable
     reference: Callable
-    bound: Callable
+    bound: Callable | tuple[Callable, ...]
     cases: tuple[Case, ...]
     widen: Callable
     cost: Callable
@@ -84,8 +98,8 @@ class Kata:
     marks: tuple[float, float] = (0.8, 0.95)
     bench_sizes: tuple[dict, ...] = ()
     figures: tuple[dict, ...] = ()
+    returns: tuple[str, ...] = ()
     result: Callable | None = None
-    names: tuple[str, ...] = ()
     usual_block: tuple[int, ...] = (1024,)
     targets: tuple[str, ...] = TARGETS
     allowed: tuple[str, ...] = ()
@@ -95,7 +109,30 @@ class Kata:
         """Shape and dtype of each result."""
         if self.result is not None:
             return self.result(*arguments)
-        return [(tuple(arguments[0].shape), arguments[0].dtype)]
+        named = dict(zip(self.parameters, arguments, strict=False))
+        like = [named.get(name, arguments[0]) for name in self.returns or ("",)]
+        return [(tuple(one.shape), one.dtype) for one in like]
+
+    def allowed_error(self, part: int, want: torch.Tensor, arguments: list) -> torch.Tensor:
+        """What `bound` says of one result."""
+        bound = self.bound[part] if isinstance(self.bound, tuple) else self.bound
+        return bound(want, *arguments)
+
+    @property
+    def updates(self) -> tuple[str, ...]:
+        """The parameters that a call updates in place."""
+        return tuple(name for name in self.returns if name in self.parameters)
+
+    def restorer(self, arguments: list) -> Callable[[], None]:
+        """A function that gives the arguments back what calls have updated in place since."""
+        named = zip(self.parameters, arguments, strict=False)
+        kept = [(tensor, tensor.clone()) for name, tensor in named if name in self.updates]
+
+        def restore() -> None:
+            for tensor, before in kept:
+                tensor.copy_(before)
+
+        return restore
 
 
 class Draw:

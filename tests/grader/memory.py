@@ -44,8 +44,9 @@ class Buffer:
             self.elements, bool
         )  # two programs of one launch stored here
         self.writer: np.ndarray = np.full(self.elements, -1, np.int32)  # program of this launch
-        self.reader: np.ndarray | None = None  # likewise for loads (not of inputs)
+        self.reader: np.ndarray | None = None  # likewise for loads (not of mere inputs)
         self.filled: np.ndarray | None = None  # of a kept one: filled in this call
+        self.updated = False  # is it an input that the kata updates in place?
         self.adopted = False  # is it memory that the launcher got in some way of its own?
         self.loaded_bytes = self.stored_bytes = 0
         self.conflicts = 0  # stores of a different value to an element another program wrote
@@ -74,6 +75,10 @@ class Buffer:
         """Make it one that an earlier call left behind: nothing in it is this call's work."""
         self.kind = "kept"
         self.filled = np.zeros(self.elements, bool)
+        self.forget()
+
+    def forget(self) -> None:
+        """Nothing has been read or written yet."""
         for flags in (self.read, self.written, self.masked_off, self.twice):
             flags.fill(False)
         self.loaded_bytes = self.stored_bytes = self.conflicts = 0
@@ -189,6 +194,7 @@ class Memory:
         for buffer in self.buffers:
             if buffer.kind != "input":
                 buffer.keep()
+            buffer.forget()
         self.made, self.looked = 0, False
 
     def known(self, tensor) -> Buffer | None:

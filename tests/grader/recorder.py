@@ -313,7 +313,7 @@ class Recorder:
                 self._hazard("foreign-read", line, buffer, stale)
         if buffer.stored_bytes:
             self._race(buffer, buffer.writer[at], line)
-        if buffer.kind != "input":
+        if buffer.kind != "input" or buffer.updated:
             if buffer.reader is None:
                 buffer.reader = np.full(buffer.elements, -1, np.int32)
             before = buffer.reader[at]

@@ -574,6 +574,9 @@ def build_arguments(specs: list[dict], blobs: list, memory) -> tuple[list, list]
         )
         tensors.append(tensor)
         arguments.append(tensor)
+        buffer = memory.of(tensor)
+        if buffer is not None:
+            buffer.updated = spec.get("updated", False)
         _fill(tensor, blobs[spec["blob"]], memory)
     return arguments, tensors
 
@@ -668,11 +671,15 @@ def _coverage(tensor, buffer) -> bytes:
 # ---- autotune and a pretended GPU ------------------------------------------------------------
 
 
+TRIALS = 2  # runs of each config in place of the many that a tuner times
+
+
 class TunerHook:
     """Lets `@triton.autotune` work without a GPU: one config by itself, or the whole tuned call.
 
-    In the tuned call every config runs once, as on a GPU, with the hooks Triton gives it; the
-    config that is tried last then wins.
+    In the tuned call every config runs several times on the launcher's own arguments, as on a GPU,
+    with Triton's hooks around each (pre_hook, post_hook, restore_value, reset_to_zero); the config
+    that is tried last then wins. So what a kernel changes in place without telling the tuner shows.
     """
 
     def __init__(self) -> None:
@@ -717,7 +724,8 @@ class TunerHook:
             def bench(call, quantiles=None, **_):
                 nonlocal count
                 count += 1
-                call()
+                for _trial in range(TRIALS):
+                    call()
                 return [1.0 / count] * 3
 
             self.__dict__["do_bench"] = bench
