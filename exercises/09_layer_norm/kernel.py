@@ -80,9 +80,10 @@ def layer_norm(x, weight=None, bias=None, eps=1e-5):
     if n_rows == 0 or n_cols == 0:
         return out
 
-    # The whole row is held in registers, so the wider it is, the more warps share it.
+    # The whole row is held in registers, so the wider it is, the more warps share it: 64 elements a
+    # thread were the fastest on an H200.
     BLOCK_SIZE = triton.next_power_of_2(n_cols)
-    num_warps = min(max(BLOCK_SIZE // 512, 1), 32)
+    num_warps = min(max(BLOCK_SIZE // 2048, 1), 16)
 
     # TODO(grid): a tuple with the number of programs.
     grid = (1,)

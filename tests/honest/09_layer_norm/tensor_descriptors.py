@@ -56,7 +56,8 @@ def layer_norm(x, weight=None, bias=None, eps=1e-5):
     triton.set_allocator(
         lambda size, align, stream: torch.empty(size, dtype=torch.int8, device=x.device)
     )
-    kernel = with_descriptors if fits_descriptor(x) and fits_descriptor(y) else with_pointers
+    fits = n_cols <= 16_384 and fits_descriptor(x) and fits_descriptor(y)  # in shared memory too
+    kernel = with_descriptors if fits else with_pointers
     kernel[(n_rows,)](
         x,
         weight,
