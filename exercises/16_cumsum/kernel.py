@@ -56,7 +56,7 @@ def part_sums_kernel(
         x, _, _ = load_block(x_ptr, row, block, stride_row, n_cols, BLOCK_SIZE)
 
         # TODO(accumulate): each lane adds what comes past it. Only behind the loop do they meet.
-        sums += 0.0
+        sums += 0.0 * x
 
     tl.store(sums_ptr + row * stride_sums + part, tl.sum(sums, axis=0))
 

@@ -450,22 +450,27 @@ class Run:
                     "offsets",
                     self._store_line(part),
                 )
+        self.no_races()
+        if blame is None:
+            self._inputs_read()
+
+    def no_races(self, cause: str = "offsets") -> None:
+        """No two lanes write to one element, and no program reads what another one writes."""
         for hazard in self.facts["hazards"]:
             if hazard["kind"] == "collision":
                 raise Wrong(
                     f"one tl.store writes several lanes to the same element of {hazard['buffer']}",
-                    "offsets",
+                    cause,
                     hazard["line"],
                 )
             if hazard["kind"] == "race":
                 raise Wrong(
-                    f"a program reads {hazard['count']:,} elements of {hazard['buffer']} that "
-                    "another program of the same launch writes: on a GPU nobody knows who is first",
-                    "offsets",
+                    f"a program reads {plural(hazard['count'], 'element')} of {hazard['buffer']} "
+                    "that another program of the same launch writes: on a GPU nobody knows who is "
+                    "first",
+                    cause,
                     hazard["line"],
                 )
-        if blame is None:
-            self._inputs_read()
 
     def _inputs_read(self) -> None:
         tensors = [
