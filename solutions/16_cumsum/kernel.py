@@ -33,10 +33,8 @@ def load_block(x_ptr, row, block, stride_row, n_cols, BLOCK_SIZE: tl.constexpr):
     # A lane that does not exist adds nothing.
     x = tl.load(row_ptr + cols, mask=mask, other=0.0)
 
-    # Sums of fp16 would stick at 2048. Widen before anything is added.
-    x = x.to(tl.float32)
-
-    return x, cols, mask
+    # Sums of fp16 would stick at 2048: widened before anything is added.
+    return x.to(tl.float32), cols, mask
 
 
 @triton.jit
