@@ -406,7 +406,7 @@ def _extreme(function):
 def _mend_logic(file: str) -> None:
     """`and`, `or`, `not`, `max` and `min` between blocks; a block is no condition in `file`.
 
-    Triton's own code asks blocks for their truth where it means "is there one".
+    Triton's own code asks blocks, and numbers too, for their truth where it means "is there one".
     """
     transformer = _Rewriter()
     interp.FunctionRewriter.ast_transformer = transformer
@@ -426,8 +426,11 @@ def _mend_logic(file: str) -> None:
 
     interp.FunctionRewriter.rewrite_ast = rewrite
     original_patch = interp._patch_lang_tensor
+    semantic = "triton.language.semantic"
 
     def truth(self):
+        if sys._getframe(1).f_globals.get("__name__") == semantic:
+            return True
         data = self.handle.data
         if data.size == 1:
             return bool(data.reshape(-1)[0])

@@ -278,6 +278,28 @@ def test_lanes_masked_off_without_other_are_no_convenient_zeros(calculate):
     assert got[2] not in (0, 3)
 
 
+def test_a_single_lane_masked_off_reads_what_other_says(traced):
+    """A zero is something to read, and no mask of False is no mask at all."""
+    run = traced(
+        """
+        @triton.jit
+        def kernel(x_ptr, out_ptr, LANES: tl.constexpr):
+            lane = tl.arange(0, LANES)
+            one = tl.load(x_ptr, mask=tl.program_id(0) > 0, other=0.0)
+            tl.store(out_ptr + lane, tl.load(x_ptr + lane, mask=lane < 0, other=0.0) + one)
+            tl.store(out_ptr + LANES, 5.0, mask=tl.program_id(0) > 0)
+            tl.store(out_ptr + LANES, 7.0, mask=tl.program_id(0) == 0)
+
+        def run(x):
+            out = torch.empty(2, device=x.device)
+            kernel[(1,)](x, out, LANES=1)
+            return out
+        """,
+        "x",
+    )
+    assert run(torch.tensor([3.0])).out.tolist() == [0.0, 7.0]
+
+
 def test_a_grid_may_be_a_list_or_computed_from_arguments(traced):
     file = traced(
         """

@@ -1,0 +1,32 @@
+"""values: a program takes several rows, and starts the second one with the sum of the first
+
+symptom: right up to as many rows as programs; the later rows are too large by a constant
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def cumsum_kernel(x_ptr, output_ptr, stride_xr, n_rows, n_cols, BLOCK_SIZE: tl.constexpr):
+    carry = 0.0
+    for row in range(tl.program_id(axis=0), n_rows, tl.num_programs(axis=0)):
+        for start in range(0, n_cols, BLOCK_SIZE):
+            cols = start + tl.arange(0, BLOCK_SIZE)
+            mask = cols < n_cols
+            x = tl.load(x_ptr + row * stride_xr + cols, mask=mask, other=0.0).to(tl.float32)
+            scan = tl.cumsum(x, axis=0)
+            tl.store(output_ptr + row * n_cols + cols, carry + scan, mask=mask)
+            carry += tl.sum(x, axis=0)
+
+
+def cumsum(x):
+    """Running sums along the rows of a matrix, in float32."""
+    n_rows, n_cols = x.shape
+    output = torch.empty((n_rows, n_cols), dtype=torch.float32, device=x.device)
+    if output.numel() == 0:
+        return output
+    BLOCK_SIZE = 2048
+    cumsum_kernel[(min(n_rows, 4),)](x, output, x.stride(0), n_rows, n_cols, BLOCK_SIZE=BLOCK_SIZE)
+    return output

@@ -1,0 +1,31 @@
+"""offsets: the row's number is left out of loads and stores
+
+symptom: the first row is right, all others are garbage
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def cumsum_kernel(x_ptr, output_ptr, stride_xr, n_cols, BLOCK_SIZE: tl.constexpr):
+    carry = 0.0
+    for start in range(0, n_cols, BLOCK_SIZE):
+        cols = start + tl.arange(0, BLOCK_SIZE)
+        mask = cols < n_cols
+        x = tl.load(x_ptr + cols, mask=mask, other=0.0).to(tl.float32)
+        scan = tl.cumsum(x, axis=0)
+        tl.store(output_ptr + cols, carry + scan, mask=mask)
+        carry += tl.sum(x, axis=0)
+
+
+def cumsum(x):
+    """Running sums along the rows of a matrix, in float32."""
+    n_rows, n_cols = x.shape
+    output = torch.empty((n_rows, n_cols), dtype=torch.float32, device=x.device)
+    if output.numel() == 0:
+        return output
+    BLOCK_SIZE = 2048
+    cumsum_kernel[(n_rows,)](x, output, x.stride(0), n_cols, BLOCK_SIZE=BLOCK_SIZE)
+    return output
