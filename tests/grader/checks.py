@@ -234,8 +234,9 @@ def contract(kernel: Evidence) -> None:
         run.right(written_only=True, cause="robust")
 
     each(runs, ask)
-    for run in sampled:  # what one launch leaves undone for the next does not show in a sample
-        if len(run.facts["launches"]) == 1 and not run.launch["cut"]:
+    for run in sampled:  # what one launch leaves undone for the next does not show in a sample, nor
+        launch = run.launch if run.facts["launches"] else None  # what other programs would add
+        if launch and len(run.facts["launches"]) == 1 and not (launch["cut"] or launch["atomics"]):
             run.right(written_only=True, cause="robust")
 
 

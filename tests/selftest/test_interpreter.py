@@ -687,7 +687,7 @@ class TestAtomics:
     InterpreterBuilder.create_atomic_rmw InterpreterBuilder.create_bitcast
     InterpreterBuilder.create_dot InterpreterBuilder.create_fabs
     InterpreterBuilder.create_fp_to_fp InterpreterBuilder.create_masked_load
-    InterpreterBuilder.create_masked_store
+    InterpreterBuilder.create_histogram InterpreterBuilder.create_masked_store
     InterpreterBuilder.set_grid_idx
     InterpreterBuilder.ir_rmw_op_to_interpreter_rmw_op InterpreterBuilder.ir_sem_to_interpreter_sem
     interpreter_builder.options.sanitize_overflow
