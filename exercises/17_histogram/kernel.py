@@ -3,8 +3,8 @@
     histogram(x, bins) -> out, where out[b] is the number of elements of x that equal b
 
 x has one dimension, contiguous, int32 or int64; bins is at most 65,536. The result is a new int32
-tensor of shape [bins]. Values outside 0 .. bins - 1 are ignored. x may be empty. The values are
-shared out: of 270,000 no program counts more than 131,072.
+tensor of shape [bins]. Values outside 0 .. bins - 1 are ignored. x may be empty. The work is shared
+out: 150,000 values have three programs or more.
 
 Type `nox -s check-17` to see how far the kernel is; README.md of this kata is the lesson.
 """
@@ -46,9 +46,9 @@ def private_kernel(
     for block in range(tl.program_id(axis=0), n_blocks, tl.num_programs(axis=0)):
         x, counts = load_block(x_ptr, block, n_elements, n_bins, BLOCK_SIZE)
 
-        # TODO(values): how often each of the numbers 0 .. BINS - 1 stands in the block. Values that do
-        # not count must be kept out. As it stands, nothing is counted.
-        histogram += 0
+        # TODO(values): how often each of the numbers 0 .. BINS - 1 stands in the block, among the values
+        # that count. As it stands, every bin gets the largest of them.
+        histogram += tl.max(tl.where(counts, x, 0), axis=0)
 
     # BINS is a power of two, n_bins need not be one.
     bins = tl.arange(0, BINS)
