@@ -348,7 +348,7 @@ class Recorder:
         others = (writers >= 0) & (writers != self._number)
         if others.any():
             buffer.twice[at[others]] = True
-            if values is not None and itemsize == buffer.itemsize:
+            if values is not None and itemsize == buffer.itemsize and not self._waited:
                 unsigned: np.dtype = np.dtype(f"u{itemsize}")
                 old = buffer.raw.view(unsigned)[at[others]]
                 new = np.ascontiguousarray(values[others]).view(unsigned)
