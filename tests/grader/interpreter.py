@@ -16,9 +16,9 @@ file (seen the same in Triton 3.6 to 3.9; tests/selftest/test_interpreter.py not
 What the interpreter gets wrong for legal kernels is mended here, so that no right kernel pays for
 it: bf16 (kept as fp32 numbers that are rounded to bf16 after every operation, to nearest even),
 lanes that are masked off without `other` (undefined on a GPU: they read as NaN here, not as a
-convenient zero), run-time loop variables without `.to()`, grids given as lists or computed from
-scalar arguments, the common libdevice functions, and `and`, `or`, `not` between blocks, which
-Python decides by one truth value and the compiler lane by lane.
+convenient zero), tl.histogram, run-time loop variables without `.to()`, grids given as lists or
+computed from scalar arguments, the common libdevice functions, and `and`, `or`, `not` between
+blocks, which Python decides by one truth value and the compiler lane by lane.
 """
 
 from __future__ import annotations
@@ -62,12 +62,16 @@ def unpack_bf16(bits: np.ndarray) -> np.ndarray:
 
 
 def poison(shape: tuple, dtype: np.dtype) -> np.ndarray:
-    """What a lane reads that must not be used: NaN, or a large odd number for integers."""
+    """What a lane reads that must not be used: NaN. Integers: a large number, and 1 in every other
+    lane, which passes for an index or a small count where the large one would be sifted out.
+    """
     if dtype.kind == "f":
         return np.full(shape, np.nan, dtype)
     if dtype.kind == "b":
         return np.ones(shape, dtype)
-    return np.full(shape, np.iinfo(dtype).max // 3, dtype)
+    junk = np.full(shape, np.iinfo(dtype).max // 3, dtype)
+    junk.reshape(-1)[1::2] = 1
+    return junk
 
 
 def _is_bf16(dtype) -> bool:
@@ -242,6 +246,7 @@ def install(recorder, file: str) -> None:
     _mend_scalars()
     _mend_dot()
     _mend_reductions()
+    _mend_histogram()
     _mend_libdevice()
     _mend_warmup()
     _record_launches(recorder)
@@ -607,6 +612,22 @@ def _mend_reductions() -> None:
 
     interp.ReduceOps.generic_reduce = reduce
     interp.ScanOps.generic_scan = scan
+
+
+def _mend_histogram() -> None:
+    """tl.histogram counts in int32 whatever it is given, and a value without a bin has no say.
+
+    What becomes of such a value is nobody's promise: up to Triton 3.8 its low bits alone are looked
+    at, so it is counted in some bin, here as well. (Left to itself the interpreter would count a
+    value of exactly num_bins in the last bin, drop the others, and store int64 counts of int64.)
+    """
+
+    def histogram(self, data, bins, mask):
+        values = data.data if mask is None else data.data[np.asarray(mask.data, bool)]
+        counts = np.bincount(values.astype(np.int64) % bins, minlength=bins)
+        return TensorHandle(counts.astype(np.int32), tl.int32)
+
+    BUILDER.create_histogram = histogram
 
 
 class Prepared:

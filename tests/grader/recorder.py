@@ -283,6 +283,8 @@ class Recorder:
             reach = self._launch["reach"]
             covered = min(picked.size, (high - low) // itemsize + 1)
             reach[buffer.name] = max(reach.get(buffer.name, 0), covered)
+            if op == "atomic":  # it stores as well
+                self._count_store(buffer, flat.size, addresses.shape)
             self._loaded(buffer, picked, itemsize, line, op)
         return mask
 
@@ -299,6 +301,8 @@ class Recorder:
             self._launch["atomics"] += 1
             self._atomic.add(id(buffer))
             self._waited = self._waited or self._waits_at(line)
+            if buffer.stored_bytes:  # before or after another program's plain store?
+                self._race(buffer, buffer.writer[at], line)
             if buffer.kind != "kept":  # what an earlier call left there is still part of it
                 buffer.written[at] = True
             buffer.stored_bytes += picked.size * itemsize
@@ -344,7 +348,7 @@ class Recorder:
         others = (writers >= 0) & (writers != self._number)
         if others.any():
             buffer.twice[at[others]] = True
-            if values is not None and itemsize == buffer.itemsize:
+            if values is not None and itemsize == buffer.itemsize and not self._waited:
                 unsigned: np.dtype = np.dtype(f"u{itemsize}")
                 old = buffer.raw.view(unsigned)[at[others]]
                 new = np.ascontiguousarray(values[others]).view(unsigned)

@@ -694,6 +694,49 @@ class TestAtomics:
         assert seen.out.tolist() == [15, 31, 0]
 
 
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_histogram(traced, dtype):
+    """Counts are int32, masked lanes have no say, a value without a bin counts in some bin."""
+    file = traced(
+        """
+        @triton.jit
+        def kernel(x_ptr, out_ptr, n, BINS: tl.constexpr):
+            i = tl.arange(0, 16)
+            counts = tl.histogram(tl.load(x_ptr + i), BINS, mask=i < n)
+            tl.store(out_ptr + tl.arange(0, BINS), counts + counts)
+
+        def run(x, n):
+            out = torch.empty(8, dtype=torch.int32)
+            kernel[(1,)](x, out, n, BINS=8)
+            return out
+        """,
+        *("x", "n"),
+    )
+    x = torch.tensor([0, 1, 1, 7, 7, 7, 3, 0, 8, -1, 2, 2, 2, 2, 2, 2], dtype=dtype)
+    assert file(x, 8).out.tolist() == [4, 4, 0, 2, 0, 0, 0, 6]
+    assert file(x, 10).out.tolist() == [6, 4, 0, 2, 0, 0, 0, 8]
+
+
+def test_integers_that_a_load_leaves_undefined(traced):
+    """Some are large and some are small: neither a sum nor a check of an index lets all pass."""
+    file = traced(
+        """
+        @triton.jit
+        def kernel(x_ptr, out_ptr, n):
+            i = tl.arange(0, 8)
+            tl.store(out_ptr + i, tl.load(x_ptr + i, mask=i < n))
+
+        def run(x, n):
+            out = torch.empty_like(x)
+            kernel[(1,)](x, out, n)
+            return out
+        """,
+        *("x", "n"),
+    )
+    left = file(torch.zeros(8, dtype=torch.int32), 4).out[4:].tolist()
+    assert left == [(2**31 - 1) // 3, 1] * 2
+
+
 # ---- what the project takes from Triton without its leave ---------------------------------------
 
 
@@ -709,7 +752,7 @@ class TestAtomics:
     InterpreterBuilder.create_atomic_rmw InterpreterBuilder.create_bitcast
     InterpreterBuilder.create_dot InterpreterBuilder.create_fabs
     InterpreterBuilder.create_fp_to_fp InterpreterBuilder.create_masked_load
-    InterpreterBuilder.create_masked_store
+    InterpreterBuilder.create_histogram InterpreterBuilder.create_masked_store
     InterpreterBuilder.set_grid_idx
     InterpreterBuilder.ir_rmw_op_to_interpreter_rmw_op InterpreterBuilder.ir_sem_to_interpreter_sem
     interpreter_builder.options.sanitize_overflow

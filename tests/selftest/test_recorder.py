@@ -339,6 +339,35 @@ def test_atomics_of_many_programs_are_no_race(traced):
     assert seen.coverage.tolist() == [1, 1]
 
 
+def test_an_atomic_beside_a_plain_store(traced):
+    """Program `first` sets the counter that all of them add to: nobody knows what comes first."""
+    file = traced(
+        """
+        @triton.jit
+        def kernel(x_ptr, out_ptr, first, BLOCK: tl.constexpr):
+            offsets = tl.arange(0, BLOCK)
+            if tl.program_id(0) == first:
+                tl.store(out_ptr + offsets, tl.zeros((BLOCK,), tl.float32))
+            tl.atomic_add(out_ptr + offsets, tl.load(x_ptr + offsets))
+
+        def run(x, programs, first):
+            out = torch.zeros_like(x)
+            kernel[(programs,)](x, out, first, BLOCK=x.numel())
+            return out
+        """,
+        "x",
+        "programs",
+        "first",
+    )
+    seen = file(numbers(8), 3, 0)
+    (race,) = seen.hazards
+    assert (race["kind"], race["buffer"], race["count"]) == ("race", "out", 16)
+    assert race["line"] == file.line("tl.atomic_add")
+    assert file(numbers(8), 1, 0).hazards == []
+    assert file(numbers(8), 3, -1).hazards == []
+    assert seen.launches[0]["block"] == [8]  # an atomic shows the block as a store does
+
+
 SHARED = """
 @triton.jit
 def acquire(lock_ptr):
@@ -379,6 +408,7 @@ def test_under_a_lock_programs_may_share(traced, before, after):
     assert seen.out.tolist() == [10.0]
     # Turns are taken in the order in which programs run here; program 0 waits for nobody.
     assert [h for h in seen.hazards if h["kind"] == "race"] == []
+    assert [b["conflicts"] for b in seen.buffers if b["name"] == "out"] == [0]
 
 
 @pytest.mark.parametrize(
