@@ -20,6 +20,8 @@ def owner_kernel(x_ptr, out_ptr, n, n_bins, OWN: tl.constexpr, BLOCK: tl.constex
 
 def histogram(x, bins):
     out = torch.empty(bins, device=x.device, dtype=torch.int32)
-    own = min(max(triton.next_power_of_2(bins) // 8, 1), 2048)
-    owner_kernel[(triton.cdiv(bins, own),)](x, out, x.numel(), bins, OWN=own, BLOCK=16384)
+    own = min(max(triton.next_power_of_2(bins) // 8, 1), 256)
+    owner_kernel[(triton.cdiv(bins, own),)](
+        x, out, x.numel(), bins, OWN=own, BLOCK=8192, num_warps=8
+    )
     return out
