@@ -169,6 +169,7 @@ KATA = Kata(
         case("large", R=12, V=128, kind="large", dtype=BF16),
         case("large", R=12, V=9000, kind="large"),
         case("many", R=200, V=4),
+        case("sample", R=1100, V=1000),
         case("edge", R=0, V=64),
         case("edge", R=0, V=0),
         case("edge", R=1, V=1),

@@ -3,8 +3,7 @@
     histogram(x, bins) -> out, where out[b] is the number of elements of x that equal b
 
 x has one dimension, contiguous, int32 or int64; bins is at most 65,536. The result is a new int32
-tensor of shape [bins]. Values outside 0 .. bins - 1 are ignored. x may be empty. The work is shared
-out: 150,000 values have three programs or more.
+tensor of shape [bins]. Values outside 0 .. bins - 1 are ignored. x may be empty.
 
 Type `nox -s check-17` to see how far the kernel is; README.md of this kata is the lesson.
 """

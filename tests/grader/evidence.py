@@ -451,11 +451,11 @@ class Run:
         if not any(most) or any(x["cut"] or x["atomics"] for x in launches):
             return  # how much the others would do does not show here
         reach = sum(x["programs"] * lanes for x, lanes in zip(launches, most, strict=True))
-        if reach < self.elements:
+        if reach < self.size(0):
             raise Wrong(
                 f"the grid {grid_text(self.launch)} starts "
                 f"{plural(self.launch['programs'], 'program')} that store at most "
-                f"{plural(max(most), 'element')} each: too few for {self.elements:,} ({self.label})",
+                f"{plural(max(most), 'element')} each: too few for {self.size(0):,} ({self.label})",
                 "grid",
             )
 

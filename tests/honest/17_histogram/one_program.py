@@ -1,7 +1,4 @@
-"""grid: a single program counts everything
-
-symptom: always right; a large card is as slow as a small one
-"""
+"""A single program counts everything, where bins are few."""
 
 import torch
 import triton
