@@ -28,7 +28,7 @@ def cumsum(x):
     output = torch.empty((n_rows, n_cols), dtype=torch.float32, device=x.device)
     if output.numel() == 0:
         return output
-    BLOCK_SIZE = 4096
+    BLOCK_SIZE = 16384
     n_blocks = triton.cdiv(n_cols, BLOCK_SIZE)
     cumsum_kernel[(n_rows, n_blocks)](x, output, x.stride(0), n_cols, BLOCK_SIZE=BLOCK_SIZE)
     return output
