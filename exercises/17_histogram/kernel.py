@@ -85,9 +85,9 @@ def histogram(x, bins):
     if n_elements == 0 or bins == 0:
         return out
 
-    # TODO(grid): a program for each block, but MOST_PROGRAMS at most. As it stands, two programs
-    # share all the blocks.
-    grid = (2,)
+    # A program for each block, until there are enough to keep a whole card busy; from there on each
+    # program takes several, and adds to the shared counters only once.
+    grid = (min(triton.cdiv(n_elements, BLOCK_SIZE), MOST_PROGRAMS),)
 
     if bins <= MOST_PRIVATE_BINS:
         BINS = triton.next_power_of_2(bins)
