@@ -39,7 +39,7 @@ def bound(want, x):
     x = x.double()
     total = x.abs().cumsum(-1)
     exact = ((x != x.round()).cumsum(-1) == 0) & (total <= 2**24)
-    steps = EPS32 * torch.arange(1, x.shape[1] + 1)
+    steps = EPS32 * torch.arange(1, x.shape[1] + 1, device=x.device)
     return torch.where(exact, 0.0, steps / (1 - steps) * total)
 
 

@@ -5,7 +5,7 @@ import statistics
 
 import pytest
 import torch
-from grader import speed
+from grader import grading, speed
 from grader.speed import CardDraw, Speed, Times, interval, judge, refusal
 
 MARKS = (0.8, 0.95)
@@ -216,3 +216,22 @@ def test_spoiled_results_hold_nothing():
     speed.spoil(result)
     assert result[0].isnan().all()
     assert statistics.mean(result[1].tolist()) == 77
+
+
+@pytest.mark.parametrize("kata", grading.katas())
+def test_what_a_suite_states_works_where_the_inputs_are(kata):
+    """On a card inputs, reference, bound and PyTorch's operation must not meet the processor."""
+    statement = grading.suite(kata).KATA
+    arguments = statement.inputs(CardDraw(0, "meta"), **statement.speed_case)
+    exact = [
+        a.double() if isinstance(a, torch.Tensor) and a.is_floating_point() else a
+        for a in arguments
+    ]
+    try:
+        wants = statement.reference(*exact)
+    except NotImplementedError:
+        return  # it depends on the numbers, which tensors without memory do not have
+    for part, want in enumerate(wants if isinstance(wants, tuple) else (wants,)):
+        assert want.device.type == "meta"
+        if want.dtype.is_floating_point:
+            assert statement.allowed_error(part, want, arguments).device.type == "meta"
