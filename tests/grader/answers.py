@@ -30,7 +30,7 @@ TRACE = {
     "launches": [
         {"kernel": str, "grid": [int], "programs": int, "ran": int, "cut": bool}
         | {"idle": int, "atomics": int, "block": [int], "loads": {str: [int]}, "reach": {str: int}}
-        | {"stores": {str: int}, "most": {str: int}, "widest": {str: int}, "lines": {str: LINE}}
+        | {"most": {str: int}, "widest": {str: int}, "lines": {str: LINE}}
     ],
     "sites": [{"line": LINE, "op": str, "lanes": int, "active": int}],
     "outside": [EVENT | {"op": ("load", "store", "atomic"), "side": ("after", "before")}],

@@ -383,6 +383,14 @@ def reads_all(run: Run) -> None:
         raise Wrong(f"{unread:,} columns are never read ({run.label})", "accumulate")
 
 
+def writes_all(run: Run) -> None:
+    """accumulate: kernels write each element of the result."""
+    run.kernel_ran()
+    unwritten = int(((run.coverage() & 1) == 0).sum())
+    if unwritten:
+        raise Wrong(f"{unwritten:,} columns are never written ({run.label})", "accumulate")
+
+
 def walks(runs: list[Run], widest: int) -> None:
     """accumulate: rows of the first input are read whole, in blocks of at most `widest` columns.
 

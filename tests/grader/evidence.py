@@ -582,11 +582,10 @@ class Run:
             )
 
     def _store_line(self, part: int) -> int | None:
-        """The line that stores a result; with a single one, the last line that stores at all."""
-        if len(self.parts) == 1:
-            return self._site_line("store")
+        """The line that stores a result, or else the last line that stores at all."""
         storage = self.facts["result"][part]["storage"]
-        return self.writer_of(part)["lines"].get(storage) if self.facts["launches"] else None
+        line = self.writer_of(part)["lines"].get(storage) if self.facts["launches"] else None
+        return line or self._site_line("store")
 
     def _site_line(self, op: str) -> int | None:
         lines = [s["line"] for s in self.facts["sites"] if s["op"] == op]

@@ -152,7 +152,6 @@ class Recorder:
             "cut": False,  # whether the last of them was stopped
             "idle": 0,
             "atomics": 0,
-            "stores": {},  # buffer -> lanes of all its stores, masked ones too
             "most": {},  # buffer -> active store lanes of the busiest program
             "widest": {},  # the same, masked lanes too
             "block": [],  # shape of the largest store
@@ -362,8 +361,6 @@ class Recorder:
         buffer.stored_bytes += picked.size * itemsize
 
     def _count_store(self, buffer: Buffer, lanes: int, shape) -> None:
-        stores = self._launch["stores"]
-        stores[buffer.name] = stores.get(buffer.name, 0) + lanes
         widths = self._program_widths
         widths[buffer.name] = widths.get(buffer.name, 0) + lanes
         if lanes > math.prod(self._launch["block"] or [0]):

@@ -98,10 +98,9 @@ class Watch(TorchDispatchMode):
             with self:  # it is Python once more, and seen as the launcher is
                 return body(*args, **kwargs)
         out = func(*args, **kwargs)
+        # Without a tensor it asks something, or marks the place for a profiler.
         if any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves((args, kwargs, out))):
-            self._note(
-                name
-            )  # without a tensor it asks something, or marks the place for a profiler
+            self._note(name)
         return out
 
     @staticmethod
