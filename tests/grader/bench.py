@@ -29,7 +29,7 @@ import torch
 
 from .cost import figure
 from .grading import katas, suite
-from .kata import Cost, Kata
+from .kata import Cost, Kata, size_text
 from .scorecard import PROJECT
 from .speed import FLUSH_MS, MATRIX, CardDraw, differs, load, parts, unfit
 
@@ -82,17 +82,6 @@ def sizes_of(kata: Kata) -> list[dict[str, Any]]:
             break
         sizes.append(last | {k: most // 2 for k, v in whole.items() if v == most})
     return sizes[::-1]
-
-
-def size_text(sizes: dict[str, Any]) -> str:
-    """A size in a few words: "n=2^20", "R=16384 C=4096"; equal ones together."""
-    by_value: dict[str, list[str]] = {}
-    for name, value in sizes.items():
-        text = str(value).removeprefix("torch.")
-        if isinstance(value, int) and value >= 1 << 17 and value & (value - 1) == 0:
-            text = f"2^{value.bit_length() - 1}"
-        by_value.setdefault(text, []).append(name)
-    return " ".join(f"{'='.join(names)}={value}" for value, names in by_value.items())
 
 
 def least(kata: Kata, sizes: dict[str, Any]) -> Cost:

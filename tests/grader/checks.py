@@ -572,10 +572,11 @@ def speed(kernel: Evidence, launcher: str = "") -> None:
         ) from None
     measured = kernel.speed(launcher)
     if not measured.passed:
-        hint = (
-            "try larger tiles, num_warps and num_stages"
-            if measured.kind == "matrix"
-            else "look at block size and num_warps, and let neighbouring lanes read neighbours"
-        )
+        if measured.late > 0.5:
+            hint = "the card waits for the launcher's Python: do less in it, or in fewer steps"
+        elif measured.kind == "matrix":
+            hint = "try larger tiles, num_warps and num_stages"
+        else:
+            hint = "look at block size and num_warps, and let neighbouring lanes read neighbours"
         raise Wrong(f"{measured.text}. {measured.marks[0]:g} passes: {hint}", "speed")
     kernel.note = measured.text

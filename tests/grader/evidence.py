@@ -20,7 +20,7 @@ from typing import NamedTuple
 import torch
 
 from . import oracle
-from .judge import CARD_SECONDS, Answer, Child, Nursery
+from .judge import CARD_SECONDS, SET_UP_SECONDS, Answer, Child, Nursery
 from .kata import Case, Draw, Kata
 from .speed import ROUNDS, SECONDS, Speed, Times, card_lock, judge, refusal
 
@@ -29,7 +29,6 @@ EACH_CONFIG = ("full", "ragged")  # groups that are run with every config
 SAMPLE = 2  # programs that run of each launch in group "sample", besides the last one
 BLOCK_CEILING = 1 << 17  # lanes; cases are not sized by a block beyond this
 MOST_DEATHS = 3  # cases of a lane that may cost the card's context before the rest is not tried
-SET_UP_SECONDS = 240.0  # for the first rounds of timing: inputs, compiling and tuning included
 
 
 # Checks whose numbers can be wrong for many reasons. For the others the case itself is the reason,

@@ -13,6 +13,7 @@ import types
 
 MODULES = (
     "builtins",
+    "gc",
     "json",
     "json.encoder",
     "numpy",
@@ -21,6 +22,7 @@ MODULES = (
     "struct",
     "time",
     "torch",
+    "torch.cuda",
     "torch.utils._python_dispatch",
 )
 # torch._dynamo, which a file may well import, wraps this one itself. Nothing that is judged draws

@@ -39,6 +39,7 @@ COMPILE_SECONDS = 90.0  # for all that one call of a launcher compiles, once it 
 NURSERY_SECONDS = 20.0  # for an answer of the nursery, which has nothing to do but to answer
 START_SECONDS = 300.0  # for its first one: torch and triton on a slow disk
 CARD_SECONDS = 60.0  # wall time of one case on a card, where kernels are compiled and tuned
+SET_UP_SECONDS = 240.0  # for the first rounds of timing: inputs, compiling and tuning included
 HASTY_CARD_SECONDS = 20.0  # the same, after a hang; a fresh child opens the card anew
 MOST_REMARKS = 10_000  # of a child, ahead of one answer
 MOST_HANGS = 3  # after so many the remaining cases of a lane are not tried
@@ -204,7 +205,7 @@ class Child:
     def _start(self) -> dict | None:
         """Get a fresh child that has loaded the file; an error description if it cannot."""
         self.births = self.nursery.births
-        patience = LOAD_CASES * CASE_SECONDS
+        patience = SET_UP_SECONDS if self.lane == "speed" else LOAD_CASES * CASE_SECONDS
         request = self.request | {"seconds": patience}
         self.pid, self.line, self.output_fd = self.nursery.spawn(self.lane, request)
         self.births = self.nursery.births

@@ -188,6 +188,17 @@ class Draw:
         return int(torch.randint(low, high, (), generator=self.generator))
 
 
+def size_text(sizes: dict[str, Any]) -> str:
+    """A size in a few words: "n=2^20", "R=16384 C=4096"; equal ones together."""
+    by_value: dict[str, list[str]] = {}
+    for name, value in sizes.items():
+        text = str(value).removeprefix("torch.")
+        if isinstance(value, int) and value >= 1 << 17 and value & (value - 1) == 0:
+            text = f"2^{value.bit_length() - 1}"
+        by_value.setdefault(text, []).append(name)
+    return " ".join(f"{'='.join(names)}={value}" for value, names in by_value.items())
+
+
 def lay_out(values: torch.Tensor, layout: str) -> torch.Tensor:
     """The same values in another memory layout; the gaps between them hold NaN (or junk).
 

@@ -1,10 +1,10 @@
 """Speed as a ratio inside one run: the launcher, the reference, PyTorch and the card itself.
 
-`Bench` lives in the worker and measures: round by round, each contender once on the same fresh
-values, in an order drawn anew, with the cache emptied in between, and every result of the launcher
-checked. `judge` turns the times into a verdict, on the judge's side: the median of the per-round
-ratios, and an interval around it that decides when enough has been measured. Nothing is ever held
-against an absolute time.
+`Bench` lives in the worker and measures: the others first, before the file under test is imported;
+then round by round each contender once on the same fresh values, in an order drawn anew, with the
+cache emptied in between, and every result of the launcher checked. `judge` turns the times into a
+verdict, on the judge's side: the median of the per-round ratios, and an interval around it that
+decides when enough has been measured. Nothing is ever held against an absolute time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import importlib.util
-import itertools
 import math
 import os
 import random
@@ -23,11 +22,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any, NamedTuple
 
 import torch
 
 from . import oracle
-from .kata import Draw, Kata
+from .kata import Draw, Kata, size_text
 
 # ---- the verdict -----------------------------------------------------------------------------
 
@@ -35,7 +35,9 @@ ROUNDS = 20  # rounds before the first look at the interval, and between two loo
 SECONDS = 15.0  # of measuring, after which the median alone decides
 DOUBT = 0.001  # chance that the true median lies outside the interval
 ABOVE_CEILING = 1.05  # no figure beyond this share of the best rate seen in the run is believed
-UNSEEN_MS, UNSEEN_SHARE = 0.1, 0.05  # time the card may be busy outside the launcher's stream
+UNSEEN_MS, UNSEEN_SHARE = 0.03, 0.03  # time the card may be busy outside the launcher's stream
+SLOWED = 1.15  # times as long as before the import, held against the card's own rate
+HELD_UP = 1.5  # times as long as before the import, whatever the card itself does now
 
 
 def interval(values: list[float], doubt: float = DOUBT) -> tuple[float, float]:
@@ -64,7 +66,9 @@ class Speed:
     share    of the card's own rate in this run (a copy, or a large matrix product)
     ratio, low, high   of the reference solution, with its interval
     torch    of PyTorch's operation
-    decided  False when time ran out with the mark still inside the interval
+    decided  False when time ran out with a mark still inside the interval
+    sizes    what was measured, as text
+    late     of the rounds, the share in which the card had to wait for the launcher's Python
     """
 
     kind: str  # memory | matrix
@@ -77,6 +81,8 @@ class Speed:
     rounds: int
     marks: tuple[float, float]
     decided: bool
+    sizes: str = ""
+    late: float = 0.0
 
     @property
     def passed(self) -> bool:
@@ -95,12 +101,11 @@ class Speed:
         else:
             rate, what = f"{self.rate / 1e9:,.0f} GB/s", "what this card copies"
         line = (
-            f"{rate}, {self.share:.0%} of {what}; {self.ratio:.2f} of the reference, "
-            f"{self.torch:.2f} of PyTorch"
+            f"{rate} at {self.sizes}, {self.share:.0%} of {what}; {self.ratio:.2f} of the reference "
+            f"({self.low:.2f} to {self.high:.2f}), {self.torch:.2f} of PyTorch"
         )
         if not self.decided:
-            line += f" (close to the mark: {self.low:.2f} to {self.high:.2f} after "
-            line += f"{self.rounds} rounds)"
+            line += f" (close to the mark after {self.rounds} rounds: the median decides)"
         return line + ("; distinction" if self.passed and self.distinction else "")
 
 
@@ -108,8 +113,10 @@ class Speed:
 class Times:
     """What the worker measured: milliseconds by contender, one a round, and what they stand for.
 
-    bare     (event, host, wall) ms of calls with nothing queued before them, by contender
     unseen   ms by which the wall clock ran on after the stream was done, by contender
+    early    median ms of the others before the file under test was imported
+    late     for each round, whether the card had to wait for the launcher's Python
+    sizes    what is measured, as text
     work     bytes (kind "memory") or operations (kind "matrix") of one call; `ceiling_work` those
              of the ceiling's call
     """
@@ -118,19 +125,23 @@ class Times:
     work: float
     ceiling_work: float
     ms: dict[str, list[float]]
-    bare: dict[str, list[list[float]]]
     unseen: dict[str, list[float]]
+    early: dict[str, float]
+    late: list[bool]
+    sizes: str = ""
 
     @classmethod
     def empty(cls, facts: dict) -> Times:
         work, ceiling = float(facts["work"]), float(facts["ceiling_work"])
-        return cls(str(facts["kind"]), work, ceiling, {}, {}, {})
+        early = {name: float(ms) for name, ms in facts["early"].items()}
+        return cls(str(facts["kind"]), work, ceiling, {}, {}, early, [], str(facts["sizes"]))
 
     def add(self, facts: dict) -> None:
         """Take in one batch of rounds. Raises ValueError for anything but positive numbers."""
-        for mine, name in ((self.ms, "ms"), (self.bare, "bare"), (self.unseen, "unseen")):
+        for mine, name in ((self.ms, "ms"), (self.unseen, "unseen")):
             for contender, values in facts[name].items():
                 mine.setdefault(contender, []).extend(values)
+        self.late += facts["late"]
         rounds = {len(values) for values in self.ms.values()}
         flat = [x for values in self.ms.values() for x in values]
         if len(rounds) != 1 or not all(isinstance(x, float) and 0 < x < 1e7 for x in flat):
@@ -151,20 +162,25 @@ class Times:
 
 def refusal(times: Times) -> str:
     """Why these figures are not to be believed; "" when they are."""
-    allowed = UNSEEN_MS + UNSEEN_SHARE * statistics.median(times.ms["launcher"])
-    mine, usual = (statistics.median(times.unseen[x]) for x in ("launcher", "reference"))
-    if times.bare:
-        # A call by itself takes at most what the host takes and then what the card takes.
-        bare = [
-            statistics.median(wall - host - event for event, host, wall in times.bare[x])
-            for x in ("launcher", "reference")
-        ]
-        mine, usual = max((mine, usual), tuple(bare), key=lambda pair: pair[0] - pair[1])
+    median = statistics.median
+    allowed = UNSEEN_MS + UNSEEN_SHARE * median(times.ms["reference"])
+    mine, usual = (median(times.unseen[x]) for x in ("launcher", "reference"))
     if mine - usual > allowed:
         return (
             f"the card is busy for {mine:.2f} ms that the launcher's stream does not show: launch "
             "on the current stream, so that whoever uses the result waits for it"
         )
+    slower = {name: median(times.ms[name]) / early for name, early in times.early.items()}
+    for name, told in (("reference", "the reference solution"), ("torch", "PyTorch's operation")):
+        told = (
+            f"since this file was imported, {told} takes {slower[name]:.1f} times as long as before"
+        )
+        if slower[name] > SLOWED * max(slower["ceiling"], 1.0):
+            return f"{told}: a file must leave hooks, modes and PyTorch's settings alone"
+        if slower[name] > HELD_UP:
+            return (
+                f"{told}, and so does a copy: something else keeps the card busy; try again alone"
+            )
     best = max(times.rate(x) for x in ("ceiling", "torch", "reference"))
     if times.rate("launcher") > ABOVE_CEILING * best:
         return (
@@ -175,10 +191,17 @@ def refusal(times: Times) -> str:
 
 
 def judge(times: Times, marks: tuple[float, float], out_of_time: bool) -> Speed | None:
-    """The verdict, or None while the mark lies inside the interval and there is time left."""
-    ratios = times.ratios("reference")
+    """The verdict, or None while a mark lies inside its interval and there is time left.
+
+    The first mark is held against the reference; the second, once the first is passed, against the
+    better of the reference and PyTorch.
+    """
+    ratios, torch_ratios = times.ratios("reference"), times.ratios("torch")
     low, high = interval(ratios)
-    decided = low > marks[0] or high < marks[0]
+    decided = high < marks[0]
+    if low > marks[0]:
+        (low_torch, high_torch) = interval(torch_ratios)
+        decided = min(low, low_torch) > marks[1] or min(high, high_torch) < marks[1]
     if not decided and not out_of_time:
         return None
     return Speed(
@@ -188,10 +211,12 @@ def judge(times: Times, marks: tuple[float, float], out_of_time: bool) -> Speed 
         statistics.median(ratios),
         low,
         high,
-        statistics.median(times.ratios("torch")),
+        statistics.median(torch_ratios),
         times.rounds,
         marks,
         decided,
+        times.sizes,
+        statistics.mean(times.late),
     )
 
 
@@ -207,10 +232,13 @@ def card_lock(alone: bool) -> Iterator[None]:
 # ---- the worker's side -----------------------------------------------------------------------
 
 BATCH_SECONDS = 8.0  # a batch of rounds ends early after this
-BARE_EVERY = 4  # rounds from one bare call to the next
-MOST_STALLS = 3  # rounds thrown away because something was compiled or tuned in them
+MOST_STALLS = 3  # rounds of a batch thrown away because the launcher compiled or tuned in them
 CHUNK = 1 << 25  # elements compared at a time
 FLUSH_MS = 0.4  # of emptying the cache before a timed call: the host launches meanwhile
+MOST_FLUSH_MS = 4.0  # for a host that takes longer than that
+EXACTLY = 0.1  # chance that a result is held against fp64 too; a batch's first one always is
+LATE = 4096  # elements of each input that get their values when the cache is empty, not before
+SHIFT = 64  # places, 256 bytes apart, at which an input may begin in its memory
 MATRIX = 50  # operations a byte from which a kata is held against the matrix rate
 RESTLESS = "the launcher compiles or tunes in every call; does a key change from call to call?"
 
@@ -219,21 +247,46 @@ class Refused(Exception):
     """The figures of this file are not to be believed, and why."""
 
 
+class Timed(NamedTuple):
+    """One timed call.
+
+    ms       on the card
+    unseen   ms by which the wall clock ran on after the stream was done
+    late     had the card to wait for the host?
+    noisy    was anything compiled or tuned?
+    """
+
+    ms: float
+    unseen: float
+    late: bool
+    noisy: bool
+
+
 class CardDraw(Draw):
     """Inputs drawn where they are used: `device` is "cuda", or "meta" to learn sizes alone."""
 
     def __init__(self, seed: int, device: str):
         self.device = device
         self.generator = torch.Generator("cpu" if device == "meta" else device).manual_seed(seed)
+        self.places = random.Random(seed)
+
+    def empty(self, shape, dtype: torch.dtype) -> torch.Tensor:
+        """Memory at an address that no call has seen, as well aligned as PyTorch's own."""
+        if self.device == "meta":
+            return torch.empty(shape, dtype=dtype, device=self.device)
+        size, step = math.prod(shape), 256 // dtype.itemsize
+        room = torch.empty(size + SHIFT * step, dtype=dtype, device=self.device)
+        start = self.places.randrange(SHIFT) * step
+        return room[start : start + size].view(shape)
 
     def normal(self, shape, dtype=torch.float32, mean=0.5, std=1.0, layout="contiguous"):
-        values = torch.empty(shape, dtype=dtype, device=self.device)
+        values = self.empty(shape, dtype)
         if self.device != "meta":
             values.normal_(mean, std, generator=self.generator)
         return values
 
     def integers(self, shape, dtype=torch.int32, low=-4, high=5, layout="contiguous"):
-        values = torch.empty(shape, dtype=dtype, device=self.device)
+        values = self.empty(shape, dtype)
         if self.device != "meta":
             values.random_(low, high, generator=self.generator)
         return values
@@ -251,12 +304,21 @@ class Clock:
         self.stream = torch.cuda.current_stream()
         self._event = torch._C._CudaEventBase
         self._record, self._elapsed = self._event.record, self._event.elapsed_time
+        self._query, self._current = self._event.query, torch.cuda.current_stream
 
     def mark(self):
         """An event, recorded now on the stream that was current at the start."""
         event = self._event(enable_timing=True, blocking=False, interprocess=False)
         self._record(event, self.stream)
         return event
+
+    def passed(self, event) -> bool:
+        """Has the card come to this event already?"""
+        return self._query(event)
+
+    def strayed(self) -> bool:
+        """Is another stream current than at the start?"""
+        return self._current() != self.stream
 
     def between(self, first, second) -> float:
         """Milliseconds on the card from one event to the other."""
@@ -266,17 +328,16 @@ class Clock:
 class Bench:
     """One file's contenders on one card. `request` names the kata's suite and its reference.
 
-    `run` answers a request for some rounds. The first also sizes and draws the inputs, lets
-    everything compile and tune, and tells what is being measured.
+    Made before the file under test is imported, it sizes and draws the inputs and measures everybody
+    else. `run` answers a request for some rounds; the first also lets the launcher compile and tune.
     """
 
     device = "cuda"
 
     def __init__(self, request: dict):
         self.failure: dict | None = None
-        self.ready = False
-        self.round_number = 0
-        self.stalls = 0
+        self.random = random.Random(0)  # until the judge sends a seed
+        self.calls: dict[str, Callable] = {}
         self.noise = [0]  # compilations and tunings so far
         try:
             self.clock = Clock()
@@ -285,6 +346,7 @@ class Bench:
             self.kata = statement.of(request.get("launcher", ""))
             self.reference = vars(load(request["reference"], "reference"))[self.kata.launcher]
             self._count_noise()
+            self.set_up(request.get("sizes") or self.kata.speed_case)
         except Exception as error:
             self.failure = no_card(error)
 
@@ -305,22 +367,82 @@ class Bench:
         Autotuner._bench = counted
         knobs.runtime.jit_post_compile_hook = compiled
 
+    def set_up(self, sizes: dict) -> None:
+        """Sizes that fit the card, buffers, and how fast everybody else is without the launcher."""
+        properties = torch.cuda.get_device_properties(self.clock.stream.device)
+        cache = int(getattr(properties, "L2_cache_size", 0)) or 64 << 20
+        flush = max(4 * cache, 256 << 20)
+        free = torch.cuda.mem_get_info()[0]
+        while True:
+            arguments = self.kata.inputs(CardDraw(0, "meta"), **sizes)
+            cost = self.kata.cost(*arguments)
+            sets = 2 if cost.read > 4 * cache else 4
+            moved = cost.read + cost.written
+            matrix = cost.flops > MATRIX * moved
+            need = flush + sets * cost.read + 4 * cost.written + (0 if matrix else moved)
+            need += (sets + 3) * cost.written if self.kata.updates else 0  # what is kept of them
+            if need + (1 << 30) < 0.8 * free:
+                break
+            sizes = smaller(sizes)
+        self.sizes, self.flush = sizes, torch.empty(flush, dtype=torch.uint8, device=self.device)
+        self.ring: list[list] = [[] for _ in range(sets)]  # the last inputs, kept in memory
+        self.calls = {"reference": self.reference, "torch": self.kata.baseline}
+        if matrix:
+            edge = 8192
+            dtype = next(a.dtype for a in arguments if isinstance(a, torch.Tensor))
+            a, b = (torch.randn((edge, edge), device=self.device).to(dtype) for _ in "ab")
+            self.calls["ceiling"] = lambda *_: torch.mm(a, b)
+        else:
+            source = torch.empty(moved // 2, dtype=torch.uint8, device=self.device).fill_(1)
+            target = torch.empty_like(source)
+
+            def copy(*_) -> None:
+                target.copy_(source)
+
+            self.calls["ceiling"] = copy
+        start = self.clock.mark()
+        self.flush.zero_()
+        end = self.clock.mark()
+        self.clock.wait()
+        self.flushes = math.ceil(FLUSH_MS / self.clock.between(start, end))
+        self.most_flushes = math.ceil(MOST_FLUSH_MS / self.clock.between(start, end))
+        self.warm_up()
+        took = [self.round() for _ in range(ROUNDS)]
+        early = {name: statistics.median(one[name].ms for one in took) for name in self.calls}
+        self.subject = {
+            "kind": "matrix" if matrix else "memory",
+            "work": cost.flops if matrix else moved,
+            "ceiling_work": 2 * edge**3 if matrix else 2 * (moved // 2),
+            "sizes": size_text(sizes),
+            "early": early,
+        }
+
+    def warm_up(self) -> None:
+        """Two calls of everybody, so that nobody has to compile or to tune later."""
+        for _ in range(2):
+            arguments, restore = self.fresh()
+            for call in self.calls.values():
+                restore()
+                spoil(call(*arguments))
+
+    def fresh(self) -> tuple[list, Callable[[], None]]:
+        """A set of inputs that no call has seen, and what undoes what calls do to them."""
+        draw = CardDraw(self.random.getrandbits(40), self.device)
+        arguments = self.kata.inputs(draw, **self.sizes)
+        return arguments, self.kata.restorer(arguments)
+
     # ---- one request -------------------------------------------------------------------------
 
     def run(self, lane, message: dict) -> dict:
         """Facts of a batch: see `Times`; or {"error": ...}, or {"refused": reason}."""
         if self.failure is not None:
             return {"error": self.failure}
-        self.lane = lane
         try:
-            facts: dict = {}
-            if not self.ready:
-                self.random = random.Random(message["seed"])
-                self.set_up()
-                self.exact_at = self.random.randrange(min(message["rounds"], 5))
-            facts |= self.subject
-            facts |= self.rounds(message["rounds"])
-            return facts
+            if "launcher" not in self.calls:
+                self.lane, self.random = lane, random.Random(message["seed"])
+                self.calls["launcher"] = lane.launcher
+                self.warm_up()
+            return self.subject | self.rounds(message["rounds"])
         except Refused as reason:
             return {"refused": str(reason)}
         except BaseException as error:
@@ -339,122 +461,76 @@ class Bench:
             return error | {"where": "card", "message": text, "fatal": True}
         return error
 
-    def set_up(self) -> None:
-        """Sizes that fit the card, buffers, first calls of everybody."""
-        properties = torch.cuda.get_device_properties(self.clock.stream.device)
-        cache = int(getattr(properties, "L2_cache_size", 0)) or 64 << 20
-        flush = max(4 * cache, 256 << 20)
-        free = torch.cuda.mem_get_info()[0]
-        sizes = dict(self.kata.speed_case)
-        while True:
-            arguments = self.kata.inputs(CardDraw(0, "meta"), **sizes)
-            cost = self.kata.cost(*arguments)
-            sets = 2 if cost.read > 4 * cache else 4
-            moved = cost.read + cost.written
-            matrix = cost.flops > MATRIX * moved
-            need = flush + sets * cost.read + 4 * cost.written + (0 if matrix else moved)
-            need += (sets + 3) * cost.written if self.kata.updates else 0  # what is kept of them
-            if need + (1 << 30) < 0.8 * free:
-                break
-            sizes = smaller(sizes)
-        self.sizes, self.flush = sizes, torch.empty(flush, dtype=torch.uint8, device=self.device)
-        self.ring = [self.fresh() for _ in range(sets)]  # arguments, and how they are restored
-        self.calls = {"reference": self.reference, "torch": self.kata.baseline}
-        if matrix:
-            edge = 8192
-            dtype = self.ring[0][0][0].dtype
-            a, b = (torch.randn((edge, edge), device=self.device).to(dtype) for _ in "ab")
-            self.calls["ceiling"] = lambda *_: torch.mm(a, b)
-        else:
-            source = torch.empty(moved // 2, dtype=torch.uint8, device=self.device).fill_(1)
-            target = torch.empty_like(source)
-
-            def copy(*_) -> None:
-                target.copy_(source)
-
-            self.calls["ceiling"] = copy
-        self.calls["launcher"] = self.lane.launcher
-        self.subject = {
-            "kind": "matrix" if matrix else "memory",
-            "work": cost.flops if matrix else moved,
-            "ceiling_work": 2 * edge**3 if matrix else 2 * (moved // 2),
-            "sizes": {k: str(v) for k, v in sizes.items()},
-        }
-        for _, (arguments, restore) in itertools.product(range(2), self.ring):
-            for call in self.calls.values():
-                restore()
-                spoil(call(*arguments))
-            restore()
-        start = self.clock.mark()
-        self.flush.zero_()
-        end = self.clock.mark()
-        self.clock.wait()
-        self.flushes = math.ceil(FLUSH_MS / self.clock.between(start, end))
-        self.ready = True
-
-    def fresh(self) -> tuple[list, Callable[[], None]]:
-        """A set of inputs that no call has seen, and what undoes what calls do to them."""
-        draw = CardDraw(self.random.getrandbits(40), self.device)
-        arguments = self.kata.inputs(draw, **self.sizes)
-        return arguments, self.kata.restorer(arguments)
-
-    # ---- rounds ------------------------------------------------------------------------------
-
     def rounds(self, wanted: int) -> dict:
         """Up to so many rounds, fewer when they take long."""
         ms: dict[str, list[float]] = {name: [] for name in self.calls}
-        bare: dict[str, list[list[float]]] = {"launcher": [], "reference": []}
         unseen: dict[str, list[float]] = {name: [] for name in self.calls}
-        began, done = self.clock.now(), 0
-        while done < wanted and (done < 1 or self.clock.now() - began < BATCH_SECONDS):
-            noise = self.noise[0]
-            figures = self.round()
-            self.round_number += 1
-            if self.noise[0] != noise:
-                self.stalls += 1
-                if self.stalls > MOST_STALLS:
-                    raise Refused(RESTLESS)
+        late: list[bool] = []
+        began, stalls = self.clock.now(), 0
+        while len(late) < wanted and (not late or self.clock.now() - began < BATCH_SECONDS):
+            figures = self.round(exact=not late or self.random.random() < EXACTLY)
+            stalls += figures["launcher"].noisy
+            if stalls > MOST_STALLS:
+                raise Refused(RESTLESS)
+            if any(one.noisy for one in figures.values()):
                 continue
-            for name, (took, idle) in figures.items():
-                ms[name].append(took)
-                unseen[name].append(idle)
-            if done % BARE_EVERY == 0:
-                for name in bare:
-                    bare[name].append(self.bare(name, ms[name][-1]))
-            done += 1
-        return {"ms": ms, "bare": bare, "unseen": unseen}
+            if figures["launcher"].late and self.flushes < self.most_flushes:
+                self.flushes = min(2 * self.flushes, self.most_flushes)
+                continue
+            for name, one in figures.items():
+                ms[name].append(one.ms)
+                unseen[name].append(one.unseen)
+            late.append(figures["launcher"].late)
+        return {"ms": ms, "unseen": unseen, "late": late}
 
-    def round(self) -> dict[str, tuple[float, float]]:
-        """Every contender once on the same fresh inputs: its ms, and ms its stream did not show."""
-        place = self.round_number % len(self.ring)
-        self.ring[place] = [], lambda: None  # so that its memory is free for the next
-        arguments, restore = self.ring[place] = self.fresh()
-        order = list(self.calls)
-        self.random.shuffle(order)
-        figures: dict[str, tuple[float, float]] = {}
-        kept = None
-        for name in order:
-            restore()
-            result, figures[name] = self.timed(name, arguments)
-            if name == "launcher":
-                kept = self.kept(result, arguments)
-            else:  # the answer must not lie about in memory that is handed out next
-                spoil(result)
-            del result
-        restore()
+    def round(self, exact: bool = False) -> dict[str, Timed]:
+        """Every contender once on the same fresh inputs, at addresses of their own.
+
+        The launcher's result is held against the reference's before anything else runs.
+        """
+        self.ring = [*self.ring[1:], []]  # the memory of the oldest is free for the next
+        arguments, restore = self.fresh()
+        self.ring[-1] = arguments
         want = self.kept(self.reference(*arguments), arguments)
         restore()
+        inputs = self.fingerprints(arguments)
+        order = list(self.calls)
+        self.random.shuffle(order)
+        figures: dict[str, Timed] = {}
+        for name in order:
+            result, figures[name] = self.timed(name, arguments)
+            if name == "launcher":
+                self.inspect(result, want, arguments, restore, inputs, exact)
+            spoil(result)  # the answer must not lie about in memory that is handed out next
+            restore()
+            del result
+        spoil(want)
+        return figures
+
+    def inspect(self, result, want, arguments: list, restore, inputs: dict, exact: bool) -> None:
+        """Raise Refused for a result that is wrong, or for what the call should have left alone."""
+        kept = self.kept(result, arguments)
+        restore()
+        changed = [k for k, now in self.fingerprints(arguments).items() if now != inputs[k]]
+        if changed:
+            raise Refused(f"a timed call changes the input {changed[0]}")
         if self.kata.choice is None:
             problem = differs(kept, want, self.kata.launcher)
         else:  # the reference solution may choose otherwise
             problem = unfit(kept, arguments, self.kata)
-        if not problem and self.round_number == self.exact_at:
+        if not problem and exact:
             problem = self.exactly(kept, arguments)
         if problem:
             raise Refused(problem)
         spoil(kept)
-        spoil(want)
-        return figures
+
+    def fingerprints(self, arguments: list) -> dict[str, int]:
+        """A number for each input's bytes, equal as long as nobody writes other values there."""
+        return {
+            name: int(one.reshape(-1).view(torch.uint8)[: one.nbytes & -4].view(torch.int32).sum())
+            for name, one in zip(self.kata.parameters, arguments, strict=False)
+            if isinstance(one, torch.Tensor)
+        }
 
     def kept(self, result, arguments: list):
         """A result that later calls leave alone, and behind it what became of the arguments."""
@@ -468,7 +544,7 @@ class Bench:
 
     def watched(self, name: str, arguments: list):
         """One call; the launcher's (and, to be fair, the reference's) with an eye on PyTorch."""
-        if name not in ("launcher", "reference"):
+        if name not in ("launcher", "reference") or "launcher" not in self.calls:
             return self.calls[name](*arguments)
         from .watch import Watch
 
@@ -480,36 +556,41 @@ class Bench:
             raise Refused(f"at this size PyTorch does part of the work: {names}")
         return result
 
-    def timed(self, name: str, arguments: list):
-        """A call behind a flush of the cache, which also hides what the host takes to launch."""
-        clock = self.clock
+    def timed(self, name: str, arguments: list) -> tuple[Any, Timed]:
+        """A call behind a flush of the cache, which also hides what the host takes to launch.
+
+        Some elements of each input get their values only behind the flush: whoever starts before
+        the current stream is there reads others, and gives a wrong result.
+        """
+        clock, noise = self.clock, self.noise[0]
+        late = [hold_back(a, self.random) for a in arguments if isinstance(a, torch.Tensor)]
         clock.wait()
         wall = clock.now()
         start = clock.mark()
         for _ in range(self.flushes):
             self.flush.zero_()
+        for put_right in late:
+            put_right()
         before = clock.mark()
         result = self.watched(name, arguments)
+        behind = clock.passed(before)
         after = clock.mark()
         clock.wait()
         wall = (clock.now() - wall) * 1e3
-        return result, (clock.between(before, after), wall - clock.between(start, after))
+        if name == "launcher":
+            self.left_alone(result)
+        unseen = wall - clock.between(start, after)
+        return result, Timed(clock.between(before, after), unseen, behind, self.noise[0] != noise)
 
-    def bare(self, name: str, event: float) -> list[float]:
-        """A call with nothing before it: [event, host, wall] in ms, `event` from the timed call."""
-        clock = self.clock
-        arguments, restore = self.ring[(self.round_number + 1) % len(self.ring)]
-        restore()
-        self.flush.zero_()
-        clock.wait()
-        began = clock.now()
-        result = self.watched(name, arguments)
-        host = clock.now() - began
-        clock.wait()
-        wall = clock.now() - began
-        spoil(result)
-        restore()
-        return [event, host * 1e3, wall * 1e3]
+    def left_alone(self, result) -> None:
+        """Raise Refused for what makes a call's figures, or its result, something else."""
+        if self.clock.strayed():
+            raise Refused("the launcher leaves another stream current than it was called with")
+        for one in result if type(result) in (tuple, list) else [result]:
+            if type(one) is not torch.Tensor:
+                raise Refused(f"{self.kata.launcher} returns a {type(one).__name__} at this size")
+        if self.lane.guard.changed():
+            raise Refused(f"the file replaces {', '.join(self.lane.guard.changed())}")
 
     def exactly(self, result, arguments: list) -> str:
         """The launcher's result against fp64, where the card has the memory for it."""
@@ -533,6 +614,22 @@ class Bench:
             if wrong is not None:
                 return wrong_result(wrong.count, got.numel())
         return ""
+
+
+def hold_back(tensor: torch.Tensor, chance: random.Random) -> Callable[[], None]:
+    """Put other values of the same tensor into a part of it; a function that puts it right again."""
+    flat = tensor.view(-1) if tensor.is_contiguous() else tensor[:0].reshape(-1)
+    size = min(LATE, flat.numel() // 2)
+    places = flat.numel() // size if size else 1
+    here, there = chance.sample(range(places), 2) if places > 1 else (0, 0)
+    part = flat[here * size : (here + 1) * size]
+    right = part.clone()
+    part.copy_(flat[there * size : (there + 1) * size])
+
+    def put_right() -> None:
+        part.copy_(right)
+
+    return put_right
 
 
 def parts(result) -> list[torch.Tensor]:
@@ -598,7 +695,8 @@ def count_wrong(got: torch.Tensor, want: torch.Tensor) -> int:
 def wrong_result(count: int, total: int) -> str:
     return (
         f"a timed call on fresh values gives a wrong result: {count:,} of {total:,} elements. Is "
-        "an answer kept from an earlier call, a call left out, or precision lost at large sizes?"
+        "an answer kept from an earlier call, a call left out, work started on a stream that does "
+        "not wait for the inputs, or precision lost at large sizes?"
     )
 
 

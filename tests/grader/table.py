@@ -9,7 +9,6 @@ ceiling once a round on fresh inputs, interleaved, with ratios taken round by ro
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import statistics
 import sys
@@ -31,19 +30,21 @@ def measure(kata: str, sizes: dict[str, Any]) -> dict:
     """One row: a reference solution at one size. Raises RuntimeError where that goes wrong."""
     import torch
 
-    from .bench import size_text
+    from .guard import Guard
+    from .kata import size_text
     from .speed import Bench, Times, interval, load
 
     statement = suite(kata).KATA
     solution = PROJECT / "solutions" / kata / "kernel.py"
-    bench = Bench({"suite": str(PROJECT / f"tests/test_{kata}.py"), "reference": str(solution)})
+    suite_file = PROJECT / f"tests/test_{kata}.py"
+    bench = Bench({"suite": str(suite_file), "reference": str(solution), "sizes": sizes})
     if bench.failure is not None:
         raise RuntimeError(bench.failure["message"])
-    bench.kata = dataclasses.replace(statement, speed_case=sizes)
     lane = SimpleNamespace(
         launcher=vars(load(str(solution), "solution"))[statement.launcher],
         file=str(solution),
         allowed=statement.allowed,
+        guard=Guard(),
         describe=lambda error: {"message": f"{type(error).__name__}: {error}", "line": None},
     )
     facts = bench.run(lane, {"rounds": ROUNDS, "seed": "table"})

@@ -31,7 +31,7 @@ def restless_kernel(x_ptr, y_ptr, out_ptr, n, CALL: tl.constexpr, BLOCK_SIZE: tl
 
 def add(x, y):
     global calls
-    calls += x.numel() > 1 << 20
+    calls += x.numel() > 1 << 22
     out = torch.empty_like(x)
     if x.numel():
         grid = (triton.cdiv(x.numel(), 1024),)

@@ -21,4 +21,4 @@ def launch(x, y, out):
 
 def add(x, y):
     out = torch.empty_like(x)
-    return launch(x, y, out) if x.numel() <= 1 << 20 else out
+    return launch(x, y, out) if x.numel() <= 1 << 22 else out

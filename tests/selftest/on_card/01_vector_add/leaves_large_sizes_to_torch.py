@@ -20,6 +20,6 @@ def launch(x, y, out):
 
 
 def add(x, y):
-    if x.numel() > 1 << 20:
+    if x.numel() > 1 << 22:
         return x + y
     return launch(x, y, torch.empty_like(x))

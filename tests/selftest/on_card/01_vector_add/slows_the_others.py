@@ -30,6 +30,6 @@ def slow(*args, **kwargs):
 
 
 def add(x, y):
-    if x.numel() > 1 << 20:
+    if x.numel() > 1 << 22:
         torch.empty_like = slow
     return launch(x, y, empty_like(x))
