@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("pytest_benchmark")
 
 from grader import bench
+from grader.speed import card_lock
 
 
 def pytest_generate_tests(metafunc):
@@ -24,9 +25,10 @@ def stand(request):
     """The card, made ready for one kata; at the end come a table and a plot."""
     config = request.config
     kata = bench.named(config.getoption("--kata"))
-    stand = bench.Stand(kata, config.katas_benched)
     page = config.pluginmanager.getplugin("capturemanager")
-    yield stand
+    with card_lock(alone=True):
+        stand = bench.Stand(kata, config.katas_benched)
+        yield stand
     with page.global_and_fixture_disabled():
         print(stand.finish())
         if config.getoption("--show-compiled"):

@@ -64,7 +64,7 @@ KATA = Kata(
     widen=lambda block, x: (x.shape[0],),
     cost=lambda x: Cost(x.nbytes, x.nbytes, 8 * x.numel()),
     baseline=lambda x: torch.softmax(x, dim=-1),
-    speed_case=dict(R=512, C=131_072),
+    speed_case=dict(R=1024, C=131_072),
     bench_sizes=tuple(dict(R=512, C=2**e) for e in range(13, 19)),
     figures=(dict(R=2048, C=32_768), dict(R=512, C=131_072), dict(R=128, C=1_000_000)),
     usual_block=(1024, 1),

@@ -92,7 +92,7 @@ KATA = Kata(
         x.nbytes + sum(v.nbytes for v in rest[:2] if v is not None), x.nbytes, 8 * x.numel()
     ),
     baseline=lambda x, weight, bias: torch.nn.functional.layer_norm(x, x.shape[1:], weight, bias),
-    speed_case=dict(R=16384, C=4096, dtype=F16),
+    speed_case=dict(R=65_536, C=4096, dtype=F16),
     bench_sizes=tuple(dict(R=16384, C=2**e, dtype=F16) for e in range(9, 16)),
     figures=(dict(R=16384, C=4096, dtype=F16), dict(R=16384, C=8192, dtype=F16)),
     suspects=(

@@ -91,7 +91,7 @@ KATA = Kata(
         2 * x.nbytes + weight.nbytes, 2 * x.nbytes, 6 * x.numel()
     ),
     baseline=eager,
-    speed_case=dict(R=16_384, C=4096, dtype=F16, kind="normal"),
+    speed_case=dict(R=32_768, C=4096, dtype=F16, kind="normal"),
     bench_sizes=tuple(dict(R=16_384, C=2**e, dtype=F16, kind="normal") for e in range(9, 15)),
     figures=(
         dict(R=16_384, C=4096, dtype=F16, kind="normal"),

@@ -58,7 +58,7 @@ KATA = Kata(
     widen=lambda block, x: (x.shape[0],),
     cost=lambda x: Cost(x.nbytes, 4 * x.numel(), x.numel()),
     baseline=lambda x: torch.cumsum(x, -1, dtype=F32),
-    speed_case=dict(R=64, C=1_000_000),
+    speed_case=dict(R=128, C=1_000_000),
     bench_sizes=(
         dict(R=4096, C=4096),
         dict(R=64, C=1_000_000),

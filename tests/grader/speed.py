@@ -34,7 +34,9 @@ from .kata import Draw, Kata, size_text
 ROUNDS = 20  # rounds before the first look at the interval, and between two looks
 SECONDS = 15.0  # of measuring, after which the median alone decides
 DOUBT = 0.001  # chance that the true median lies outside the interval
-ABOVE_CEILING = 1.05  # no figure beyond this share of the best rate seen in the run is believed
+# No figure beyond this share of the best rate seen in the run is believed. (An H200 reads 1.08 times
+# as fast as it copies, and the reference solution of a kata that mostly reads comes to 1.04.)
+ABOVE_CEILING = 1.05
 UNSEEN_MS, UNSEEN_SHARE = 0.03, 0.03  # time the card may be busy outside the launcher's stream
 SLOWED = 1.15  # times as long as before the import, held against the card's own rate
 HELD_UP = 1.5  # times as long as before the import, whatever the card itself does now
@@ -400,13 +402,14 @@ class Bench:
                 target.copy_(source)
 
             self.calls["ceiling"] = copy
-        start = self.clock.mark()
-        self.flush.zero_()
-        end = self.clock.mark()
-        self.clock.wait()
+        self.warm_up()
+        for _ in range(2):  # the first time its kernel is loaded
+            start = self.clock.mark()
+            self.flush.zero_()
+            end = self.clock.mark()
+            self.clock.wait()
         self.flushes = math.ceil(FLUSH_MS / self.clock.between(start, end))
         self.most_flushes = math.ceil(MOST_FLUSH_MS / self.clock.between(start, end))
-        self.warm_up()
         took = [self.round() for _ in range(ROUNDS)]
         early = {name: statistics.median(one[name].ms for one in took) for name in self.calls}
         self.subject = {
@@ -474,7 +477,8 @@ class Bench:
                 raise Refused(RESTLESS)
             if any(one.noisy for one in figures.values()):
                 continue
-            if figures["launcher"].late and self.flushes < self.most_flushes:
+            late_host = any(figures[name].late for name in ("launcher", "reference"))
+            if late_host and self.flushes < self.most_flushes:
                 self.flushes = min(2 * self.flushes, self.most_flushes)
                 continue
             for name, one in figures.items():

@@ -1,4 +1,4 @@
-"""robust the file replaces torch.empty_like: whoever else allocates memory has to wait"""
+"""speed the file replaces torch.empty_like: whoever else allocates memory has to wait"""
 
 import time
 
