@@ -47,7 +47,7 @@ def bound(want, x):
 
 def times(rows, blocks, more=0):
     """Sizes as multiples of the kernel's own block, (rows a program, columns a step)."""
-    return dict(R=lambda block: rows * block[0], C=lambda block: max(blocks * block[1] + more, 1))
+    return dict(R=lambda block: rows * min(block[0], 64), C=lambda block: max(blocks * block[1] + more, 1))
 
 
 KATA = Kata(
@@ -88,7 +88,7 @@ KATA = Kata(
         case("ragged", R=1, C=100),
         case("ragged", **times(4, 1, -1)),
         case("ragged", **times(5, 0, 77)),
-        case("ragged", R=lambda block: 3 * block[0] + 1, C=100),
+        case("ragged", R=lambda block: 3 * min(block[0], 64) + 1, C=100),
         case("deep", **times(2, 4)),
         case("deep", R=3, C=65_536),
         case("deep, half", R=3, C=32_768, dtype=F16),

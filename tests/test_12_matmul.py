@@ -103,7 +103,7 @@ KATA = Kata(
         case("precision", **tiles(1, 1, 1), dtype=BF16),
         case("precision", M=20, N=20, K=40, dtype=BF16, kind="large"),
         case("precision", M=70, N=50, K=300, dtype=BF16),
-        case("many", **tiles(24, 22, 1.2, most=(1500, 1400, 40))),
+        case("many", **tiles(13, 12, 1.2, most=(832, 768, 40))),
         case("many", **tiles(17, 2, 1)),
         case("sample", M=1500, N=1400, K=200),
         case("sample", M=1500, N=1400, K=40, dtype=BF16, a_layout="transposed", b_layout="padded"),
