@@ -24,8 +24,8 @@ from .kata import Case, Draw, Kata
 from .speed import ROUNDS, SECONDS, Speed, Times, card_lock, judge, refusal
 
 MOST_CONFIGS = 32  # configs of an autotuner that are run by themselves in the trace lane
-EACH_CONFIG = ("full", "ragged")  # groups that are run with every config
-SAMPLE = 2  # programs that run of each launch in group "sample", besides the last one
+EACH_CONFIG = ("full", "ragged", "order")  # groups that are run with every config
+SAMPLES = {"sample": 2, "order": 24}  # programs that run of each launch there, besides the last one
 BLOCK_CEILING = 1 << 17  # lanes; cases are not sized by a block beyond this
 MOST_DEATHS = 3  # cases of a lane that may cost the card's context before the rest is not tried
 SET_UP_SECONDS = 240.0  # for the first rounds of timing: inputs, compiling and tuning included
@@ -930,8 +930,8 @@ class Evidence:
         arguments = self.arguments(case) if arguments is None else arguments
         specs, blobs = describe_arguments(self.kata, arguments)
         message: dict = {"args": specs, "config": config, "grid": grid}
-        if case.group == "sample":
-            message["sample"] = SAMPLE
+        if case.group in SAMPLES:
+            message["sample"] = SAMPLES[case.group]
         if again:
             arguments = self.arguments(case, "again")
             _, second = describe_arguments(self.kata, arguments)
