@@ -9,7 +9,6 @@ that were written, and mask by what changes between full and ragged sizes.
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Iterable
 
 from .evidence import (
@@ -27,7 +26,6 @@ from .judge import Answer
 from .kata import Case
 
 NARROW = ("f16", "bf16")  # as Triton's IR names them
-SHARED = 0.85  # of the tiles that neighbours in one row need: so many at most do those that share
 IDLE_ALLOWED = 8  # idle programs that may come with a larger size before it counts as waste
 
 
@@ -445,49 +443,17 @@ def traffic(runs: list[Run], reads: float, writes: float, besides: tuple[str, ..
 def neighbours_share(kernel: Evidence, name: str, cause: str) -> None:
     """`cause`: programs that start side by side share what they load of both operands.
 
-    For the product of two matrices, in cases of a group of which the first programs run; one config
-    that does so is enough. Each program needs a tile of either operand, so n neighbours in one row
-    or one column of tiles need n + 1 together, and n in a block as few as 2 sqrt(n).
+    Asked of cases of a group of which the first programs run; one config that does so is enough.
     """
-    runs = sorted(kernel.trace(name, every_config=True), key=lambda run: run.config != kernel.base)
-    found = [tiles_needed(run) for run in runs if run is runs[0] or run.answer.error is None]
-    if any(one is None or min(most / line for _, most, line in one) <= SHARED for one in found):
+    first, *others = kernel.trace(name, every_config=True)
+    if first.shares() or any(run.answer.error is None and run.shares() for run in others):
         return
-    n, most, line = next(row for row in found[0] or [] if row[0] == 16)
+    n, needed, line = max(first.tiles_needed() or [], key=lambda row: row[0] == 16)
     raise Wrong(
-        f"the first {n} programs need {most} different tiles of the operands, as many as along one "
-        f"row of tiles ({line}); in a block of 4 x 4 they would need 8 ({runs[0].label})"
-        if most <= line
-        else f"the first {n} programs need {most} different tiles of the operands; even along one "
-        f"row of tiles they would need {line}, in a block of 4 x 4 only 8 ({runs[0].label})",
+        f"the first {n} programs load {needed} different tiles of the operands. Along one row or "
+        f"column of tiles it would be {line}, in a block of 4 x 4 only 8 ({first.label})",
         cause,
     )
-
-
-def tiles_needed(run: Run) -> list[tuple[int, int, int]] | None:
-    """(n, tiles of both operands that the first n programs need, the same along one line of tiles).
-
-    None where it cannot be told: programs take their tiles from a counter, say, or few programs
-    share all tiles.
-    """
-    run.kernel_ran()
-    size = {b["name"]: b["elements"] for b in run.facts["buffers"]}
-    for launch in reversed(run.facts["launches"]):
-        gathered = launch["gathered"]
-        operands = sorted(gathered[0] if gathered else (), key=lambda b: -gathered[0][b])[:2]
-        if len(operands) < 2:
-            continue
-        if launch["cut"] or launch["atomics"] or launch["programs"] <= len(gathered):
-            return None
-        tile = [gathered[0][b] for b in operands]
-        lines = [math.ceil(size[b] / t) for b, t in zip(operands, tile, strict=True)]
-        rows = []
-        for n, counts in enumerate(gathered, 1):
-            needed = sum(math.ceil(counts[b] / t) for b, t in zip(operands, tile, strict=True))
-            along = min(math.ceil(n / side) + min(n, side) for side in lines)
-            rows.append((n, needed, along))
-        return rows[3:]
-    return None
 
 
 # ---- compile lane ----------------------------------------------------------------------------

@@ -15,10 +15,11 @@ file (seen the same in Triton 3.6 to 3.9; tests/selftest/test_interpreter.py not
 
 What the interpreter gets wrong for legal kernels is mended here, so that no right kernel pays for
 it: bf16 (kept as fp32 numbers that are rounded to bf16 after every operation, to nearest even),
-tl.dot of fp32 (which is TF32 unless told otherwise), lanes that are masked off without `other` (undefined on a GPU: they read as NaN here, not as a
-convenient zero), tl.histogram, run-time loop variables without `.to()`, grids given as lists or
-computed from scalar arguments, the common libdevice functions, and `and`, `or`, `not` between
-blocks, which Python decides by one truth value and the compiler lane by lane.
+tl.dot of fp32 (which is TF32 unless told otherwise), lanes that are masked off without `other`
+(undefined on a GPU: they read as NaN here, not as a convenient zero), tl.histogram, run-time loop
+variables without `.to()`, grids given as lists or computed from scalar arguments, the common
+libdevice functions, and `and`, `or`, `not` between blocks, which Python decides by one truth value
+and the compiler lane by lane.
 """
 
 from __future__ import annotations
