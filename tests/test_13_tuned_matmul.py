@@ -151,6 +151,8 @@ def test_order(kernel):
     checks.offsets(kernel)
     checks.needs_values(kernel, "offsets")
     checks.neighbours_share(kernel, "order", "offsets")
+    for run in kernel.trace("many"):  # more rows of tiles than a group has
+        run.own_elements()
 
 
 @check("mask", points=8)
@@ -199,7 +201,7 @@ def test_epilogue(kernel):
 
 @check("autotune", points=8)
 def test_configs(kernel):
-    """Six different configs, two tiles among them, each of them right."""
+    """Six different configs, two sizes of tiles among them, each of them right."""
     checks.tuning(kernel, configs=6, blocks=2)
 
 
