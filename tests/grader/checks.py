@@ -440,6 +440,22 @@ def traffic(runs: list[Run], reads: float, writes: float, besides: tuple[str, ..
     each(runs, ask)
 
 
+def neighbours_share(kernel: Evidence, name: str, cause: str) -> None:
+    """`cause`: programs that start side by side share what they load of both operands.
+
+    Asked of cases of a group of which the first programs run; one config that does so is enough.
+    """
+    first, *others = kernel.trace(name, every_config=True)
+    if first.shares() or any(run.answer.error is None and run.shares() for run in others):
+        return
+    n, needed, line = max(first.tiles_needed() or [], key=lambda row: row[0] == 16)
+    raise Wrong(
+        f"the first {n} programs load {needed} different tiles of the operands. Along one row or "
+        f"column of tiles it would be {line}, in a block of 4 x 4 only 8 ({first.label})",
+        cause,
+    )
+
+
 # ---- compile lane ----------------------------------------------------------------------------
 
 
@@ -527,9 +543,9 @@ def fp32_reductions(kernel: Evidence) -> None:
                 )
 
 
-def tensor_cores(kernel: Evidence) -> None:
-    """At least one tensor-core instruction on every chip."""
-    launches = compiled_launches(kernel)
+def tensor_cores(kernel: Evidence, but: str = "") -> None:
+    """At least one tensor-core instruction on every chip; not asked of cases named like `but`."""
+    launches = [x for x in compiled_launches(kernel) if not but or but not in x["case"]]
     if not any(launch["dots"] for launch in launches):
         raise Wrong("there is no tl.dot in the kernel: the tensor cores stay idle", "accumulate")
     for launch in launches:

@@ -25,8 +25,9 @@ from .kata import Case, Draw, Kata
 from .speed import ROUNDS, SECONDS, Speed, Times, card_lock, judge, refusal
 
 MOST_CONFIGS = 32  # configs of an autotuner that are run by themselves in the trace lane
-EACH_CONFIG = ("full", "ragged")  # groups that are run with every config
-SAMPLE = 2  # programs that run of each launch in group "sample", besides the last one
+EACH_CONFIG = ("full", "ragged", "order")  # groups that are run with every config
+SAMPLES = {"sample": 2, "order": 48}  # programs that run of each launch there, besides the last one
+SHARED = 0.85  # of the tiles that neighbours along one line load: so many at most if they share
 BLOCK_CEILING = 1 << 17  # lanes; cases are not sized by a block beyond this
 MOST_DEATHS = 3  # cases of a lane that may cost the card's context before the rest is not tried
 
@@ -612,6 +613,37 @@ class Run:
         lines = [s["line"] for s in self.facts["sites"] if s["op"] == op]
         return lines[-1] if lines else None
 
+    def tiles_needed(self) -> list[tuple[int, int, int]] | None:
+        """Where a sample ran of a product of two matrices: what do neighbours load together?
+
+        (n, different tiles of both operands that the first n programs load, the same for n programs
+        along one row or one column of tiles), from n = 4 on. Each program needs a tile of either
+        operand: n in a line make n + 1, and n in a block as few as 2 sqrt(n). None where that
+        cannot be told, since few programs share all tiles, say, or take them from a counter.
+        """
+        self.kernel_ran()
+        size = {b["name"]: b["elements"] for b in self.facts["buffers"]}
+        for launch in reversed(self.facts["launches"]):
+            gathered = launch["gathered"]
+            operands = sorted(gathered[0] if gathered else (), key=lambda b: -gathered[0][b])[:2]
+            if len(operands) < 2:
+                continue
+            if launch["cut"] or launch["atomics"] or launch["programs"] <= len(gathered):
+                return None
+            tile = [max(gathered[0][b], 1) for b in operands]
+            sides = [math.ceil(size[b] / t) for b, t in zip(operands, tile, strict=True)]
+            rows = []
+            for n, counts in enumerate(gathered, 1):
+                needed = sum(math.ceil(counts[b] / t) for b, t in zip(operands, tile, strict=True))
+                rows.append((n, needed, min(math.ceil(n / side) + min(n, side) for side in sides)))
+            return rows[3:]
+        return None
+
+    def shares(self) -> bool:
+        """Whether neighbours load far fewer tiles together than along one line, or it cannot be told."""
+        rows = self.tiles_needed()
+        return rows is None or any(needed <= SHARED * line for _, needed, line in rows)
+
     # ---- values ------------------------------------------------------------------------------
 
     def mismatch(self, part: int = 0, written_only: bool = False) -> oracle.Mismatch | None:
@@ -914,13 +946,37 @@ class Evidence:
                     continue
                 if config != self.base and case.group not in EACH_CONFIG:
                     continue
+                if case.group == "order" and self._some_config_shares(runs):
+                    continue
                 settled = case.settled(block)
                 chosen = None if case.tuned else config
                 run = self._call(child, settled, chosen, case.again)
+                if case.group == "order":
+                    run = self._reaching(child, run, block)
                 runs.append(run)
                 if config == self.base and case.group == "full":
                     runs += self._widened(child, run, block)
         return runs
+
+    @staticmethod
+    def _some_config_shares(runs: list[Run]) -> bool:
+        """Whether that is seen already: to ask the other configs too would take long."""
+        try:
+            return any(run.shares() for run in runs if run.case.group == "order")
+        except (Wrong, NotJudged):
+            return False
+
+    def _reaching(self, child: Child, run: Run, block) -> Run:
+        """The same call, or if its grid is too small, on one that reaches the whole result."""
+        try:
+            run.programs_reach()
+        except Wrong:
+            if run.answer.error is None and run.facts["launches"]:
+                grid = list(self.kata.widen(block, *run.arguments))
+                return self._call(child, run.case, run.config, grid=grid, arguments=run.arguments)
+        except NotJudged:
+            pass
+        return run
 
     def _widened(self, child: Child, run: Run, block) -> Iterator[Run]:
         """The same case on the grid it should have, if the launcher's own leaves something out."""
@@ -955,8 +1011,8 @@ class Evidence:
         specs, blobs = describe_arguments(kata, arguments)
         message: dict = {"args": specs, "config": config, "grid": grid}
         message["launcher"] = kata.launcher
-        if case.group == "sample":
-            message["sample"] = SAMPLE
+        if case.group in SAMPLES:
+            message["sample"] = SAMPLES[case.group]
         if again:
             arguments = self.arguments(case, "again")
             _, second = describe_arguments(kata, arguments)

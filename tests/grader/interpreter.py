@@ -15,10 +15,11 @@ file (seen the same in Triton 3.6 to 3.9; tests/selftest/test_interpreter.py not
 
 What the interpreter gets wrong for legal kernels is mended here, so that no right kernel pays for
 it: bf16 (kept as fp32 numbers that are rounded to bf16 after every operation, to nearest even),
-lanes that are masked off without `other` (undefined on a GPU: they read as NaN here, not as a
-convenient zero), tl.histogram, run-time loop variables without `.to()`, grids given as lists or
-computed from scalar arguments, the common libdevice functions, and `and`, `or`, `not` between
-blocks, which Python decides by one truth value and the compiler lane by lane.
+tl.dot of fp32 (which is TF32 unless told otherwise), lanes that are masked off without `other`
+(undefined on a GPU: they read as NaN here, not as a convenient zero), tl.histogram, run-time loop
+variables without `.to()`, grids given as lists or computed from scalar arguments, the common
+libdevice functions, and `and`, `or`, `not` between blocks, which Python decides by one truth value
+and the compiler lane by lane.
 """
 
 from __future__ import annotations
@@ -548,15 +549,23 @@ def _mend_scalars() -> None:
 def _mend_dot() -> None:
     """tl.dot through fp32 BLAS: the same products, summed in fp32, some ten times faster.
 
-    With a narrower accumulator the block's product is rounded to it, as a tensor core would.
+    With a narrower accumulator the block's product is rounded to it, as a tensor core would; and
+    TF32, fp32's default, has fp32's exponent and no more than the upper bits of its mantissa.
     """
     original = BUILDER.create_dot
     small = (np.float16, np.float32)
 
+    def wide(data: np.ndarray, precision) -> np.ndarray:
+        data = np.ascontiguousarray(data, np.float32)
+        if getattr(precision, "name", precision) != "TF32":
+            return data
+        return (data.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+
     def dot(self, a, b, d, *options):
         if a.data.dtype not in small or b.data.dtype not in small or d.data.dtype.kind != "f":
             return original(self, a, b, d, *options)
-        product = np.matmul(a.data.astype(np.float32), b.data.astype(np.float32))
+        precision = options[0] if options else None
+        product = np.matmul(wide(a.data, precision), wide(b.data, precision))
         return TensorHandle(product.astype(d.data.dtype) + d.data, d.dtype.scalar)
 
     BUILDER.create_dot = dot

@@ -158,8 +158,11 @@ class Recorder:
             "loads": {},  # buffer -> shape of its largest load
             "lines": {},  # buffer -> line of its latest store
             "reach": {},  # buffer -> elements between the ends of a load, or its active lanes if fewer
+            "gathered": [],  # of a sample, see `_gather`
         }
         self.launches.append(self._launch)
+        self._touched: dict[Buffer, np.ndarray] = {}  # the elements that count in `_gather`
+        self._first = True  # has this program stored nothing yet?
         self._active = True
         self._waited = False  # has this program waited for others?
         self._atomic: set[int] = set()  # buffers that atomics of this launch changed
@@ -176,11 +179,15 @@ class Recorder:
         Raises EndOfLaunch behind a sample, and when many programs have done nothing.
         """
         self._finish_program()
-        if self.sample is not None and self._number + 1 >= self.sample:
+        if self.sample is not None:
             if self._number + 1 > self.sample:
                 self._active = True
                 raise EndOfLaunch
-            program = tuple(size - 1 for size in self._launch["grid"])
+            # As a card starts them, the first axis running fastest; the interpreter's order differs.
+            grid, number = self._launch["grid"], self._number + 1
+            number = number if number < self.sample else self._launch["programs"] - 1
+            rest = number // grid[0]
+            program = (number % grid[0], rest % grid[1], rest // grid[1])
         idle, active = self._idle_now, self._number + 1 - self._launch["idle"]
         lanes = self._lanes - self._idle_since
         if idle > max(FEWEST_IDLE, active) and (
@@ -193,6 +200,7 @@ class Recorder:
         self.program = program
         self._number += 1
         self._active = self._waited = False
+        self._first = True
         self.in_kernel = True
         return program
 
@@ -209,6 +217,8 @@ class Recorder:
         if not self._launch or self._number < 0:
             return
         self._launch["ran"] = self._number + 1
+        if self.sample is not None and self._number < self.sample:
+            self._gather()
         if not self._active:
             self._launch["idle"] += 1
             self._idle_now += 1
@@ -219,6 +229,15 @@ class Recorder:
             for name, lanes in counts.items():
                 best[name] = max(best.get(name, 0), lanes)
             counts.clear()
+
+    def _gather(self) -> None:
+        """Note how many elements of each buffer this program and those before it need together.
+
+        What counts is what each loads before its first store: of a program that works through
+        several tiles, the first. So it shows whether neighbours share what they load.
+        """
+        counts = {b.name: int(np.count_nonzero(flags)) for b, flags in self._touched.items()}
+        self._launch["gathered"].append(counts)
 
     def _name(self, name: str, value) -> None:
         if not hasattr(value, "untyped_storage"):
@@ -291,6 +310,9 @@ class Recorder:
         at = buffer.places_of(picked, itemsize)
         buffer.read[at] = True
         buffer.loaded_bytes += picked.size * itemsize
+        if self.sample is not None and self._first:
+            flags = self._touched.setdefault(buffer, np.zeros(buffer.elements, bool))
+            flags[at] = True
         if buffer.kind == "empty":
             unwritten = int(np.count_nonzero(~buffer.written[at]))
             if unwritten:
@@ -339,6 +361,7 @@ class Recorder:
 
     def _stored(self, buffer: Buffer, picked, values, itemsize, line, span) -> None:
         self._active = True
+        self._first = False
         lanes = self._program_lanes
         lanes[buffer.name] = lanes.get(buffer.name, 0) + picked.size
         self._launch["lines"][buffer.name] = line

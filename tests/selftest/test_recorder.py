@@ -621,6 +621,31 @@ def test_a_grid_smaller_than_the_sample(copy):
     assert (launch["ran"], launch["cut"]) == (1, False)
 
 
+def test_what_neighbours_of_a_sample_load_together(traced):
+    """A grid of 3 x 4 of which 5 programs run, the first axis fastest as on a card: x by its rows."""
+    file = traced(
+        """
+        @triton.jit
+        def kernel(x_ptr, y_ptr, out_ptr):
+            row, col, lanes = tl.program_id(0), tl.program_id(1), tl.arange(0, 8)
+            x = tl.load(x_ptr + row * 8 + lanes) + tl.load(y_ptr + col * 8 + lanes)
+            out_ptrs = out_ptr + (row * 4 + col) * 8 + lanes
+            tl.store(out_ptrs, x)
+            tl.store(out_ptrs, x + tl.load(y_ptr + 24 + lanes))
+
+        def run(x, y):
+            out = torch.empty(96)
+            kernel[(3, 4)](x, y, out)
+            return out
+        """,
+        *("x", "y"),
+    )
+    (launch,) = file(numbers(24), numbers(32), sample=5).launches
+    together = [(seen["x"], seen["y"]) for seen in launch["gathered"]]
+    assert together == [(8, 8), (16, 8), (24, 8), (24, 16), (24, 16)]
+    assert file(numbers(24), numbers(32)).launches[0]["gathered"] == []
+
+
 def test_a_sample_that_takes_too_long_is_cut_short(traced):
     file = traced(
         """
