@@ -31,7 +31,7 @@ from .cost import figure
 from .grading import katas, suite
 from .kata import Cost, Kata
 from .scorecard import PROJECT
-from .speed import FLUSH_MS, MATRIX, CardDraw, differs, load, parts
+from .speed import FLUSH_MS, MATRIX, CardDraw, differs, load, parts, unfit
 
 GROUPS = ("exercise", "solution", "PyTorch eager", "torch.compile")
 FOLDER = PROJECT / ".katas" / "bench"
@@ -230,7 +230,10 @@ class Stand:
                 result = [part.clone() for part in parts(result)]  # it may lie in an argument
                 restore()
                 wanted = self.call("solution")(*arguments)
-                problem = differs(result, wanted, self.statement.launcher)
+                if self.statement.choice is None:
+                    problem = differs(result, wanted, self.statement.launcher)
+                else:
+                    problem = unfit(result, arguments, self.statement)
                 del wanted
             del result
             once = self.once(call, *arguments)

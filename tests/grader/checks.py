@@ -450,7 +450,12 @@ def compiled_launches(kernel: Evidence) -> list[dict]:
     for answer in answers:
         if "error" in answer:
             Run(
-                kernel, "compile", Case("compile", {}, answer["case"]), None, [], Answer(answer)
+                kernel,
+                "compile",
+                Case("compile", {}, answer["case"], answer["launcher"]),
+                None,
+                [],
+                Answer(answer),
             )._explain(answer["error"])
         launches += [launch | {"case": answer["case"]} for launch in answer["launches"]]
     for launch in launches:
@@ -554,15 +559,18 @@ def right_on_card(kernel: Evidence) -> bool:
     return True
 
 
-def speed(kernel: Evidence) -> None:
-    """At least the kata's first mark of the reference solution's speed, in the same run."""
+def speed(kernel: Evidence, launcher: str = "") -> None:
+    """At least the kata's first mark of the reference solution's speed, in the same run.
+
+    `launcher`: of this one, where a kata has several.
+    """
     try:
         on_gpu(kernel)
     except Wrong:
         raise Waits(
             "this counts once the kernel is right on the card (see robust)", "speed"
         ) from None
-    measured = kernel.speed()
+    measured = kernel.speed(launcher)
     if not measured.passed:
         hint = (
             "try larger tiles, num_warps and num_stages"

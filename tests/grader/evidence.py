@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -78,7 +79,7 @@ class Run:
         self, evidence: Evidence, lane: str, case: Case, config, arguments, answer: Answer
     ):
         self.evidence, self.lane, self.case, self.config = evidence, lane, case, config
-        self.kata = evidence.kata
+        self.kata = evidence.kata.of(case.launcher)
         self.arguments, self.answer, self.facts = arguments, answer, answer.facts
 
     # ---- what was asked and what came back ---------------------------------------------------
@@ -90,14 +91,35 @@ class Run:
         return self.case.name + (tuned if self.evidence.configs > 1 else "")
 
     @cached_property
-    def want(self) -> list[torch.Tensor]:
-        """The fp64 reference of each result (whole numbers stay whole)."""
+    def asked(self) -> list:
+        """What formulas are asked with: the arguments in fp64 (whole numbers stay whole).
+
+        Where the contract leaves a choice to the kernel, its results come first.
+        """
         exact = [
             a.double() if isinstance(a, torch.Tensor) and a.is_floating_point() else a
             for a in self.arguments
         ]
-        out = self.kata.reference(*exact)
+        chosen = [] if self.kata.choice is None else [self.seen(part) for part in self.parts]
+        return self.kata.asked(exact, chosen)
+
+    @cached_property
+    def want(self) -> list[torch.Tensor]:
+        """The fp64 reference of each result (whole numbers stay whole)."""
+        out = self.kata.reference(*self.asked)
         return list(out) if isinstance(out, tuple) else [out]
+
+    def seen(self, part: int = 0) -> torch.Tensor:
+        """A result in fp64, with NaN where no kernel has written (whole numbers: as it is).
+
+        Where memory was filled beforehand, a mask may leave there what belongs there.
+        """
+        got = self.got(part)
+        if not got.dtype.is_floating_point:
+            return got
+        filled = self.facts["result"][part].get("kind") == "filled"
+        touched = (self.coverage(part) & (3 if filled else 1)) > 0
+        return torch.where(touched, got.double(), float("nan"))
 
     @cached_property
     def bounds(self) -> list[torch.Tensor]:
@@ -295,7 +317,7 @@ class Run:
         if where == "import":
             raise Unusable(f"the file does not import. {text}", "robust", line)
         if "missing" in error:
-            found = ", ".join(error["defined"]) or "nothing"
+            name, found = error["missing"], ", ".join(error["defined"]) or "nothing"
             if error.get("found"):
                 raise Unusable(f"{name} is no function but of type {error['found']}", "robust")
             raise Unusable(f"the file has no function {name}(...); it defines {found}", "robust")
@@ -615,6 +637,10 @@ class Run:
             wrong = self.mismatch(number, written_only)
             if wrong is not None:
                 self.wrong_values(wrong, number, cause)
+        unlikely = "" if self.kata.choice is None else self.kata.choice(*self.asked)
+        if unlikely:
+            line = self._store_line(0) if self.lane == "trace" else None
+            raise Wrong(f"{unlikely} ({self.label})", cause, line)
 
     def wrong_values(self, wrong: oracle.Mismatch, part: int, cause: str) -> None:
         first = "; ".join(
@@ -648,12 +674,8 @@ class Run:
         if got.numel() > 1 and bool((got == got.flatten()[0]).all()):
             return None  # one number all over, zero for instance, can come from anywhere
         for cause, sentence, formula in self.kata.suspects:
-            exact = [
-                a.double() if isinstance(a, torch.Tensor) and a.is_floating_point() else a
-                for a in self.arguments
-            ]
             try:
-                other = formula(*exact)
+                other = formula(*self.asked)
             except (RuntimeError, IndexError, ValueError):
                 continue
             other = other[part] if isinstance(other, tuple) else other
@@ -839,10 +861,11 @@ class Evidence:
 
     # ---- collecting --------------------------------------------------------------------------
 
-    def _child(self, lane: str) -> Child:
+    def _child(self, lane: str, launcher: str = "") -> Child:
         request = {
             "file": str(self.file),
-            "launcher": self.kata.launcher,
+            "launcher": launcher or self.kata.launcher,
+            "launchers": list(self.kata.launchers),
             "allowed": list(self.kata.allowed),
         }
         if lane == "speed":
@@ -854,8 +877,9 @@ class Evidence:
 
     def arguments(self, case: Case, salt: str = "") -> list:
         """Fresh seeded arguments for a case."""
-        label = f"{self.kata.launcher}|{case.group}|{case.name}|{salt}"
-        return self.kata.inputs(Draw(self.seed, label), **case.sizes)
+        kata = self.kata.of(case.launcher)
+        label = f"{kata.launcher}|{case.group}|{case.name}|{salt}"
+        return kata.inputs(Draw(self.seed, label), **case.sizes)
 
     def _collect_trace(self) -> list[Run]:
         child = self._child("trace")
@@ -907,10 +931,10 @@ class Evidence:
             return
         if blame is None:
             return
-        grid = list(self.kata.widen(block, *run.arguments))
+        grid = list(run.kata.widen(block, *run.arguments))
         own = run.launch["grid"][: len(grid)]
         if blame.concept == "grid" or (own != grid and sorted(own) == sorted(grid)):
-            wide = Case("widened", run.case.sizes, run.case.name)
+            wide = replace(run.case, group="widened")
             yield self._call(child, wide, run.config, grid=grid, arguments=run.arguments)
 
     def _block(self, run: Run) -> tuple[int, ...]:
@@ -928,13 +952,15 @@ class Evidence:
 
     def _call(self, child, case, config, again=False, grid=None, arguments=None) -> Run:
         arguments = self.arguments(case) if arguments is None else arguments
-        specs, blobs = describe_arguments(self.kata, arguments)
+        kata = self.kata.of(case.launcher)
+        specs, blobs = describe_arguments(kata, arguments)
         message: dict = {"args": specs, "config": config, "grid": grid}
+        message["launcher"] = kata.launcher
         if case.group == "sample":
             message["sample"] = SAMPLE
         if again:
             arguments = self.arguments(case, "again")
-            _, second = describe_arguments(self.kata, arguments)
+            _, second = describe_arguments(kata, arguments)
             message["again"] = [len(blobs) + i for i in range(len(second))]
             blobs += second
         seconds = CARD_SECONDS if child.lane == "gpu" else None
@@ -955,9 +981,11 @@ class Evidence:
 
     def _compile(self, child: Child, case: Case, targets: list[str]) -> dict:
         case = case.settled(self.kata.usual_block)
-        specs, blobs = describe_arguments(self.kata, self.arguments(case))
-        answer = child.call({"args": specs, "targets": targets}, blobs)
-        return answer.facts | {"case": case.name}
+        kata = self.kata.of(case.launcher)
+        specs, blobs = describe_arguments(kata, self.arguments(case))
+        message = {"args": specs, "targets": targets, "launcher": kata.launcher}
+        answer = child.call(message, blobs)
+        return answer.facts | {"case": case.name, "launcher": case.launcher}
 
     def _collect_gpu(self) -> list[Run]:
         child = self._child("gpu")
@@ -1004,11 +1032,11 @@ class Evidence:
         runs = self._futures["gpu"].result()
         return [r for r in runs if not groups or r.case.group in groups]
 
-    def speed(self) -> Speed:
-        """Measure the launcher on the card, alone on it. Raises Wrong for figures of no worth."""
+    def speed(self, launcher: str = "") -> Speed:
+        """Measure a launcher on the card, alone on it. Raises Wrong for figures of no worth."""
         for future in self._futures.values():
             future.exception()  # wait: the other lanes keep the processor busy
-        child = self._child("speed")
+        child = self._child("speed", launcher)
         try:
             with card_lock(alone=True):
                 return self.measure(child)
@@ -1024,7 +1052,8 @@ class Evidence:
             answer = child.call(message, [], SET_UP_SECONDS)
             until = time.monotonic() + seconds if until is None else until
             if answer.error is not None:
-                case = Case("speed", {}, "at the size that speed is measured at")
+                name = child.request["launcher"]
+                case = Case("speed", {}, "at the size that speed is measured at", name)
                 Run(self, "speed", case, None, [], answer)._explain(answer.error)
             if "refused" in answer.facts:
                 raise Wrong(str(answer.facts["refused"])[:500], "speed")
@@ -1033,7 +1062,8 @@ class Evidence:
                     times = Times.empty(answer.facts)
                 times.add(answer.facts)
                 refused = refusal(times)
-                speed = judge(times, self.kata.marks, time.monotonic() >= until)
+                marks = self.kata.of(child.request["launcher"]).marks
+                speed = judge(times, marks, time.monotonic() >= until)
             except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
                 text = "the process that measures does not answer as it should"
                 raise Wrong(text, "speed") from None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -21,11 +21,15 @@ TARGETS = ("sm_90", "sm_80", "sm_89", "sm_100", "gfx942")  # the first compiles 
 
 @dataclass(frozen=True)
 class Case:
-    """One call of the launcher: the group that a check asks for, and arguments for `inputs`."""
+    """One call of the launcher: the group that a check asks for, and arguments for `inputs`.
+
+    `launcher`: which one, where a kata has several; "" for the main one.
+    """
 
     group: str
     sizes: dict[str, Any] = field(default_factory=dict)
     name: str = ""
+    launcher: str = ""
 
     @property
     def tuned(self) -> bool:
@@ -41,12 +45,13 @@ class Case:
         """The same case with sizes that depend on the block worked out."""
         sizes = {k: v(block) if callable(v) else v for k, v in self.sizes.items()}
         shown = ", ".join(f"{k}={_short(v)}" for k, v in sizes.items())
-        return Case(self.group, sizes, self.name or shown)
+        shown = f"{self.launcher}: {shown}" if self.launcher else shown
+        return Case(self.group, sizes, self.name or shown, self.launcher)
 
 
-def case(group: str, *, name: str = "", **sizes) -> Case:
+def case(group: str, *, name: str = "", launcher: str = "", **sizes) -> Case:
     """A case in `group`; a size may be a function of the kernel's block (a sequence of ints)."""
-    return Case(group, sizes, name)
+    return Case(group, sizes, name, launcher)
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,9 @@ class Cost:
 class Kata:
     """Everything the engine needs to know about a kata.
 
-    launcher    name of the function that a suite calls
+    launcher    name of the function that a suite calls, the main one if there are several
+    others      further launchers in the same file, each with the fields that it states otherwise;
+                a case names the one that it calls
     parameters  its parameter names, for messages
     inputs      inputs(draw, **sizes) -> list of arguments (tensors and plain values)
     reference   reference(*arguments in fp64) -> fp64 result, or a tuple of them
@@ -82,6 +89,11 @@ class Kata:
     figures     sizes that solutions/README.md shows, 64 MiB and more; default: the speed case
     suspects    (concept, sentence, formula): usual mistakes, recognised by the numbers they give;
                 for several results a formula may give a tuple, with None for what it leaves open
+    choice      where the contract leaves a choice to the kernel, such as what it drops:
+                choice(got, *arguments) -> what is wrong with the choice as a whole, in a sentence,
+                or "". Reference and suspects then take the result first too, (got, *arguments), and
+                tell what it must be, given that choice. `got` is the result, a list of several, in
+                fp64 or as it is; NaN stands where no kernel has written.
     allowed     PyTorch operators the contract lets the launcher use beyond allocating and viewing
     """
 
@@ -104,6 +116,25 @@ class Kata:
     targets: tuple[str, ...] = TARGETS
     allowed: tuple[str, ...] = ()
     suspects: tuple[tuple[str, str, Callable], ...] = ()
+    others: dict[str, dict[str, Any]] = field(default_factory=dict)
+    choice: Callable | None = None
+
+    @property
+    def launchers(self) -> tuple[str, ...]:
+        """The names of all functions that a suite calls, the main one first."""
+        return (self.launcher, *self.others)
+
+    def of(self, launcher: str) -> Kata:
+        """What holds for one of the launchers; "" is the main one."""
+        if launcher in ("", self.launcher):
+            return self
+        return replace(self, launcher=launcher, others={}, **self.others[launcher])
+
+    def asked(self, arguments: list, results: list[torch.Tensor]) -> list:
+        """What `reference` takes: the arguments, behind the results where these hold a choice."""
+        if self.choice is None:
+            return arguments
+        return [results if len(results) > 1 else results[0], *arguments]
 
     def expected(self, arguments: list) -> list[tuple[tuple[int, ...], torch.dtype]]:
         """Shape and dtype of each result."""
@@ -151,6 +182,10 @@ class Draw:
         """Whole numbers from low to high - 1."""
         values = torch.randint(low, high, shape, generator=self.generator, dtype=torch.int64)
         return lay_out(values.to(dtype), layout)
+
+    def number(self, low: int, high: int) -> int:
+        """One whole number from low to high - 1."""
+        return int(torch.randint(low, high, (), generator=self.generator))
 
 
 def lay_out(values: torch.Tensor, layout: str) -> torch.Tensor:

@@ -238,6 +238,9 @@ class CardDraw(Draw):
             values.random_(low, high, generator=self.generator)
         return values
 
+    def number(self, low: int, high: int) -> int:
+        return low if self.device == "meta" else int(self.integers((), torch.int64, low, high))
+
 
 class Clock:
     """Timers and the wait for the card, taken before the file under test is imported."""
@@ -278,7 +281,8 @@ class Bench:
         try:
             self.clock = Clock()
             torch.empty(1, device=self.device)
-            self.kata: Kata = load(request["suite"], "suite").KATA
+            statement: Kata = load(request["suite"], "suite").KATA
+            self.kata = statement.of(request.get("launcher", ""))
             self.reference = vars(load(request["reference"], "reference"))[self.kata.launcher]
             self._count_noise()
         except Exception as error:
@@ -440,7 +444,10 @@ class Bench:
         restore()
         want = self.kept(self.reference(*arguments), arguments)
         restore()
-        problem = differs(kept, want, self.kata.launcher)
+        if self.kata.choice is None:
+            problem = differs(kept, want, self.kata.launcher)
+        else:  # the reference solution may choose otherwise
+            problem = unfit(kept, arguments, self.kata)
         if not problem and self.round_number == self.exact_at:
             problem = self.exactly(kept, arguments)
         if problem:
@@ -516,7 +523,7 @@ class Bench:
             a.double() if isinstance(a, torch.Tensor) and a.is_floating_point() else a
             for a in arguments
         ]
-        wants = self.kata.reference(*exact)
+        wants = self.kata.reference(*self.kata.asked(exact, parts(result)))
         for part, (got, want) in enumerate(zip(parts(result), parts(wants), strict=False)):
             bound = torch.zeros_like(want)
             if got.dtype.is_floating_point:
@@ -555,6 +562,21 @@ def differs(result, reference, name: str) -> str:
         if wrong:
             return wrong_result(wrong, right.numel())
     return ""
+
+
+def unfit(result, arguments: list, kata: Kata) -> str:
+    """What is wrong with a timed result where the contract leaves a choice to the kernel."""
+    expected = kata.expected(arguments)
+    got = parts(result)[: len(expected)]
+    like = [torch.empty(shape, dtype=dtype, device="meta") for shape, dtype in expected]
+    if [(one.shape, one.dtype) for one in got] != [(one.shape, one.dtype) for one in like]:
+        found = ", ".join(f"{list(one.shape)} {one.dtype}" for one in got) or "no tensor"
+        return f"{kata.launcher} returns {found} at this size"
+    asked = kata.asked(arguments, got)
+    wants = parts(kata.reference(*asked))
+    wants = [want.to(one.dtype) for want, one in zip(wants, got, strict=True)]
+    unlikely = differs(got, wants, kata.launcher) or kata.choice(*asked)  # type: ignore[misc]
+    return f"at this size, {unlikely}" if unlikely else ""
 
 
 def count_wrong(got: torch.Tensor, want: torch.Tensor) -> int:

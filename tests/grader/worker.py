@@ -264,12 +264,15 @@ class Lane:
 
     interpret = False
     remark: Callable[[str], None]
-    launcher: Callable
 
     def __init__(self, request: dict):
         self.request = request
         self.file = request["file"]
-        self.name = request["launcher"]
+        self.name = request[
+            "launcher"
+        ]  # of the launcher that is called unless a case says otherwise
+        self.names = request.get("launchers") or [self.name]
+        self.launchers: dict[str, Callable] = {}
         self.allowed = request.get("allowed", [])
 
     def load(self) -> dict:
@@ -292,22 +295,33 @@ class Lane:
         changed = guard.changed()
         if changed:
             return {"error": {"where": "tampering", "names": changed}}
-        launcher = module.__dict__.get(self.name)
-        if not callable(launcher):
+        for wanted in self.names:
+            launcher = module.__dict__.get(wanted)
+            if callable(launcher):
+                self.launchers[wanted] = launcher
+                continue
             functions = (types.FunctionType, triton.KernelInterface)
             defined = [
                 name
                 for name, value in module.__dict__.items()
                 if isinstance(value, functions) and name != "range"
             ]
-            missing = {"where": "launcher", "missing": self.name, "defined": defined[:8]}
-            if self.name in module.__dict__:
+            missing = {"where": "launcher", "missing": wanted, "defined": defined[:8]}
+            if wanted in module.__dict__:
                 missing["found"] = type(launcher).__name__
             return {"error": missing}
         with contextlib.suppress(TypeError, ValueError):
-            self.launcher = launcher
             return {"parameters": list(inspect.signature(self.launcher).parameters)}
         return {"parameters": None}
+
+    @property
+    def launcher(self) -> Callable:
+        """The main launcher."""
+        return self.launchers[self.name]
+
+    def called(self, message: dict) -> Callable:
+        """The launcher that a case calls."""
+        return self.launchers[message.get("launcher") or self.name]
 
     def run(self, message: dict, blobs: list) -> tuple[dict, list]:
         """Run one case: facts and raw blobs."""
@@ -417,7 +431,7 @@ class TraceLane(Lane):
             watch = Watch(self.file, memory, self.recorder, self.allowed)
             try:
                 with watch:
-                    result = self.launcher(*arguments)
+                    result = self.called(message)(*arguments)
             except BaseException as error:
                 answer = {"error": self.describe(error)}
                 answer |= self.recorder.facts() | {"tuners": self.tuner.seen}
@@ -469,7 +483,7 @@ class CompileLaneChild(Lane):
         answer: dict = {}
         try:
             with lane:
-                self.launcher(*arguments)
+                self.called(message)(*arguments)
             self.remark("launched")
         except BaseException as error:
             answer["error"] = self.describe(error)
@@ -505,7 +519,7 @@ class GpuLane(Lane):
                     refill(tensors, second, blobs, memory)
                 watch = Watch(self.file, memory, None, self.allowed)
                 with self.card.listening(memory, watch), watch:
-                    result = self.launcher(*arguments)
+                    result = self.called(message)(*arguments)
                 self.card.synchronize()
                 if second is None and len(rounds) > 1:
                     earlier = [p for p in _parts(result) if isinstance(p, torch.Tensor)]
