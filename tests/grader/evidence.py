@@ -509,7 +509,7 @@ class Run:
                     "offsets",
                     self._store_line(part),
                 )
-        if blame is None:
+        if blame is None and self.kata.choice is None:  # what is not chosen need not be read
             self._inputs_read()
 
     def undisturbed(self, cause: str = "offsets") -> None:
