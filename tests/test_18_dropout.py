@@ -5,7 +5,7 @@ import math
 
 import torch
 from grader import checks
-from grader.evidence import Run, Unusable, Wrong
+from grader.evidence import Run, Unusable, Wrong, plural
 from grader.grading import check
 from grader.kata import Cost, Kata, case
 from grader.oracle import EPS32
@@ -144,9 +144,9 @@ def same_masks(runs: list[Run], concept: str) -> None:
             differ = (kept[:n] != other_kept[:n]) & seen[:n] & other_seen[:n]
             if bool(differ.any()):
                 raise Wrong(
-                    f"{int(differ.sum()):,} elements, the first at position "
-                    f"{int(differ.nonzero()[0])}, are kept in one of two calls with the same p and "
-                    f"seed and dropped in the other ({other.label}; {run.label})",
+                    f"{plural(int(differ.sum()), 'element')}, the first at position "
+                    f"{int(differ.nonzero()[0])}, kept in one of two calls with the same p and seed "
+                    f"and dropped in the other ({other.label}; {run.label})",
                     concept,
                 )
         earlier.append((run, kept, seen))
@@ -235,9 +235,7 @@ def test_backward(kernel):
         except Unusable:
             raise
         except Wrong as wrong:
-            text = (
-                f"{wrong.message}. All it has to go by are grad, p and seed"
-            )
+            text = f"{wrong.message}. All it has to go by are grad, p and seed"
             raise Wrong(text, "fusion", wrong.line) from None
 
     checks.each(runs, ask)
