@@ -264,11 +264,20 @@ class Run:
 
     @property
     def nothing_to_do(self) -> bool:
-        """An empty sum: the result is all zeros, and the launcher allocated it so."""
-        facts = self.facts["result"]
-        filled = all(fact.get("kind") == "filled" for fact in facts)
-        launched = bool(self.facts["launches"])
-        return filled and not launched and all(not bool(w.any()) for w in self.want)
+        """No kernel is needed: zeros, allocated so (an empty sum), or what an argument holds, copied."""
+        kinds = {fact.get("kind") for fact in self.facts["result"]}
+        if self.facts["launches"]:
+            return False
+        if kinds == {"filled"}:
+            return all(not bool(w.any()) for w in self.want)
+        tensors = [a for a in self.arguments if isinstance(a, torch.Tensor)]
+        return kinds == {"copy"} and all(
+            any(
+                a.shape == w.shape and torch.equal(a.to(w.dtype).nan_to_num(), w.nan_to_num())
+                for a in tensors
+            )
+            for w in self.want
+        )
 
     def _returns_what_was_written(self) -> None:
         others = [b for b in self.facts["buffers"] if b["kind"] != "input" and b["written"]]
@@ -509,7 +518,7 @@ class Run:
                     "offsets",
                     self._store_line(part),
                 )
-        if blame is None:
+        if blame is None and self.kata.choice is None:  # what is not chosen need not be read
             self._inputs_read()
 
     def undisturbed(self, cause: str = "offsets") -> None:

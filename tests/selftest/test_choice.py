@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from conftest import HEADER
@@ -155,6 +157,21 @@ def test_a_timed_result(result, text):
     found = unfit(result(x), [x], KATA)
     assert text in found
     assert bool(found) == bool(text)
+
+
+@pytest.mark.parametrize(("factor", "text"), [(1, ""), (2, "pick launches no kernel (n=1000)")])
+def test_where_the_answer_is_an_argument_a_copy_will_do(nursery, tmp_path, factor, text):
+    file = tmp_path / "kernel.py"
+    file.write_text(HEADER + "def pick(x):\n    return x.clone()\n")
+    one = replace(KATA, reference=lambda got, x: factor * x, others={}, cases=(KATA.cases[0],))
+    kernel = Evidence(one, file, nursery, {"trace": True}, "copy")
+    (run,) = kernel.trace("probe")
+    if text:
+        assert text in said(checks.each, [run], Run.right)
+    else:
+        run.keeps_contract()
+        run.kernel_ran()
+    kernel.close()
 
 
 # ---- several launchers -----------------------------------------------------------------------
