@@ -16,21 +16,23 @@ from .kata import Cost, Kata
 from .speed import MATRIX, CardDraw
 
 if TYPE_CHECKING:
-    from .evidence import Evidence, Run
+    from .evidence import Collected, Evidence, Run
     from .scorecard import Check
 
 NUMBERS = ("values", "reduction", "accumulate")  # concepts without which numbers are wrong
 SHOWN = ("RTX 4090", "A100", "H100", "H200", "MI300X")
 
 
-def section(evidence: Evidence | None, verdicts: Sequence[Check] = ()) -> list[tuple[str, str]]:
+def section(evidence: Collected | None, verdicts: Sequence[Check] = ()) -> list[tuple[str, str]]:
     """The section's paragraphs as (label, text); none where nothing can be said.
 
     A kernel that does not work out the right numbers yet has other worries: it gets none. Never
     raises: what goes wrong here must not touch a verdict.
     """
     try:
-        if evidence is None or any(v.status == "failed" and v.concept in NUMBERS for v in verdicts):
+        if not isinstance(evidence, checks.Evidence) or any(
+            v.status == "failed" and v.concept in NUMBERS for v in verdicts
+        ):
             return []
         return paragraphs(evidence)
     except Exception:
