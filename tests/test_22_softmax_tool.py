@@ -13,19 +13,23 @@ from grader.kata import case
 from grader.talk import Agent, Call, Script, Turn, shown
 
 DONE = "Here you are: these are the probabilities."
-NAME = "gpu_softmax"
+VALUES = {"type": "array", "items": {"type": "number"}}
+PARAMETERS = {"type": "object", "properties": {"values": VALUES}, "required": ["values"]}
+TOOL = {"type": "function", "function": {"name": "gpu_softmax", "parameters": PARAMETERS}}
 
 
-def script(draw, calls=((3,),), bad=None, tool=NAME, end=DONE, text=None, empty=False, **more):
-    """Turns that call the tool with so many numbers each, then the text `end`; `bad`: arguments."""
+def script(draw, calls=((3,),), bad=None, tool=None, end=DONE, text=None, empty=False, **more):
+    """Turns that call the tool with so many numbers each, then the text `end`.
+
+    bad, tool: other arguments, another tool in the first call of a turn.
+    """
     turns = []
     for sizes in calls:
         lists = [draw.normal((n,), mean=0.0, std=2.0).tolist() for n in sizes]
         texts = [json.dumps({"values": [round(v, 2) for v in values]}) for values in lists]
-        if bad is not None:
-            texts[0] = bad
-        calls = [Call(tool if i == 0 else NAME, words) for i, words in enumerate(texts)]
-        turns.append(Turn(text, tuple(calls)))
+        made = [Call("gpu_softmax", arguments) for arguments in texts]
+        made[0] = Call(tool or "gpu_softmax", texts[0] if bad is None else bad)
+        turns.append(Turn(text, tuple(made)))
     if end is not None:
         turns.append(Turn(end, empty_list=empty))
     messages = (
@@ -56,7 +60,7 @@ KATA = Agent(
         case("turns", name="calls in three turns", calls=[[3], [2], [4]]),
         case("turns", name="no call", calls=[]),
         case("turns", name="no call, an empty list of them", calls=[], empty=True),
-        case("turns", name="four turns with a call", calls=[[2], [2], [2], [2]]),
+        case("turns", name="calls in four turns", calls=[[2], [2], [2], [2]]),
         case("turns", name="an answer in the last turn", calls=[[2], [2]], max_turns=3),
         case("bound", name="a model that never answers", end=None),
         case("bound", name="never an answer, max_turns=3", end=None, max_turns=3),
@@ -88,9 +92,10 @@ def probabilities(talk, call):
 
 def right(got, want):
     """Whether these are the numbers, the last of 4 places one up or down."""
-    plain = isinstance(got, list) and all(type(v) in (int, float) for v in got)
-    near = plain and len(got) == len(want)
-    return near and all(abs(a - b) <= 1.501e-4 for a, b in zip(got, want, strict=True))
+    if not isinstance(got, list) or len(got) != len(want):
+        return False
+    pairs = zip(got, want, strict=True)
+    return all(type(a) in (int, float) and abs(a - b) <= 1.501e-4 for a, b in pairs)
 
 
 def requests(talk):
@@ -101,53 +106,17 @@ def requests(talk):
 def handed(talk, call):
     """How softmax was called for a tool call; Wrong if it was not."""
     due = torch.tensor(numbers(call), dtype=torch.float32).tolist()
-    made = [c for c in talk.facts["softmax"] if c["values"] == due]
-    if not made:
-        made = [c for c in talk.facts["softmax"] if len(c["values"]) == len(due)]
+    made = [c for c in talk.facts["softmax"] if len(c["values"]) == len(due)]
     if not made:
         raise Wrong(f"the softmax that run_agent is given is not called ({talk.label})", "values")
-    return made[0]
+    return next((c for c in made if c["values"] == due), made[0])
 
 
 @check("layout", points=10)
 def test_schema(kernel):
     """Every request offers gpu_softmax, with an array of numbers as its parameter values."""
     for talk in kernel.talks("one", "turns"):
-        limit = talk.script.max_turns or 5
-        for number in requests(talk)[: max(limit - 1, 1)]:  # the last may do without
-            tools = talk.request(number, "layout").asked.get("tools")
-            where = f"request {number} ({talk.label})"
-            if not isinstance(tools, list) or len(tools) != 1:
-                raise Wrong(f"{where} offers {len(tools or [])} tools, not 1", "layout")
-            text = fault(tools[0])
-            if text:
-                raise Wrong(f"{text} in the tools of {where}", "layout")
-
-
-def fault(tool):
-    """What is wrong with the schema of the tool, or nothing."""
-
-    def at(*keys):
-        found = tool
-        for key in keys:
-            found = found.get(key) if isinstance(found, dict) else None
-        return found
-
-    parameters = ("function", "parameters")
-    values = (*parameters, "properties", "values")
-    for path, due in (
-        (("type",), "function"),
-        (("function", "name"), NAME),
-        ((*parameters, "type"), "object"),
-        ((*values, "type"), "array"),
-        ((*values, "items", "type"), "number"),
-    ):
-        if at(*path) != due and due not in (at(*path) if isinstance(at(*path), list) else ()):
-            return f"{'.'.join(path)} is {shown(at(*path))}, not {shown(due)},"
-    required = at(*parameters, "required")
-    if not isinstance(required, list) or "values" not in required:
-        return f"function.parameters.required is {shown(required)} and does not name values"
-    return ""
+        talk.offers(TOOL, "layout")
 
 
 @check("grid", points=10)
@@ -178,21 +147,12 @@ def test_answers(kernel):
     for talk in kernel.talks("one", "two", "turns"):
         for number in requests(talk):
             answers = talk.answered(number, "offsets")
-            calls = [call for turn in talk.exchanges[: number - 1] for call in turn.calls]
-            for place, call in enumerate(calls, 1):
-                told = as_list(answers[call["id"]])
-                fits = [n for n, c in enumerate(calls, 1) if right(told, probabilities(talk, c))]
+            wants = [probabilities(talk, call) for call, _ in answers]
+            for place, (_, told) in enumerate(answers, 1):
+                fits = [n for n, want in enumerate(wants, 1) if right(told, want)]
                 if fits and place not in fits:
                     text = f"call {place} is told the result of call {fits[0]} ({talk.label})"
                     raise Wrong(text, "offsets")
-
-
-def as_list(text):
-    """An answer of the tool as a list, None for anything else."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
 
 
 @check("values", points=15)
@@ -224,45 +184,36 @@ def test_rounding(kernel):
             raise Wrong(f"the model is told {long[0]!r}: more than four decimals", "precision")
 
 
-def refused(talk, place=1):
-    """The call is answered with an error, and the talk goes on."""
-    told = talk.told(1, place, "robust")
-    if not isinstance(told, dict) or "error" not in told:
-        text = f'the model is told {shown(told)}, not an object with "error" ({talk.label})'
-        raise Wrong(text, "robust")
-
-
 @check("robust", points=4)
 def test_unknown_tool(kernel):
     """A call of another tool is answered with an error; the talk goes on."""
     for talk in kernel.talks("unknown"):
-        refused(talk)
+        talk.refused(1, "robust")
 
 
 @check("robust", points=4)
 def test_bad_json(kernel):
     """So are arguments that are no JSON object."""
     for talk in kernel.talks("bad json"):
-        refused(talk)
+        talk.refused(1, "robust")
 
 
 @check("robust", points=5)
 def test_bad_values(kernel):
     """So are values that are no list of finite numbers."""
     for talk in kernel.talks("bad values"):
-        refused(talk)
+        talk.refused(1, "robust")
 
 
 @check("robust", points=4)
 def test_softmax_fails(kernel):
     """So is a softmax that raises; a call beside a bad one is served."""
-    for talk in kernel.talks("fails"):
-        refused(talk)
+    for talk in kernel.talks("fails", "beside"):
+        talk.refused(1, "robust")
     for talk in kernel.talks("beside"):
-        refused(talk)
-        if not right(talk.told(1, 2, "robust"), probabilities(talk, talk.exchanges[0].calls[1])):
-            told = shown(talk.told(1, 2, "robust"))
-            raise Wrong(f"the good call is told {told} ({talk.label})", "robust")
+        told = talk.told(1, 2, "robust")
+        if not isinstance(told, list):
+            raise Wrong(f"the good call is told {shown(told)} ({talk.label})", "robust")
 
 
 @check("robust", points=3)

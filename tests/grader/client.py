@@ -21,6 +21,8 @@ KEY = "scripted"  # as if it were an API key
 SECONDS = 15  # for one answer, which comes at once
 MOST_CALLS, MOST_VALUES = 50, 5000  # of softmax that are told to the judge
 
+made: list[Any] = []  # the clients of this process
+
 
 def warm_up() -> None:
     """Import the real client, which takes a second, so that every child has it already."""
@@ -43,7 +45,9 @@ def connect(url: str) -> Any:
     """A client of the server at this address, which asks once and does not try again."""
     import openai
 
-    return openai.OpenAI(base_url=url, api_key=KEY, max_retries=0, timeout=SECONDS)
+    if not made or made[-1].is_closed():  # a new one takes a quarter second, a copy nothing
+        made.append(openai.OpenAI(base_url=url, api_key=KEY, max_retries=0, timeout=SECONDS))
+    return made[-1].with_options(base_url=url)
 
 
 def gives_up(error: BaseException) -> bool:
@@ -98,7 +102,7 @@ class Fields:
     def __init__(self, members: dict, **absent):
         self.__dict__.update(absent)
         self.__dict__.update({k: _wrapped(v) for k, v in members.items()})
-        self.__dict__["model_fields_set"] = set(members)
+        self.model_fields_set = set(members)
 
     def __iter__(self):
         return iter([(k, v) for k, v in vars(self).items() if k != "model_fields_set"])
@@ -166,6 +170,14 @@ class Client:
         self.base_url, self.api_key = base_url, api_key
         completions = types.SimpleNamespace(create=self._create)
         self.chat = types.SimpleNamespace(completions=completions)
+
+    def with_options(self, *, base_url: str = "", **_) -> Client:
+        """A copy with another address."""
+        return Client(base_url=base_url or self.base_url, api_key=self.api_key)
+
+    def is_closed(self) -> bool:
+        """Whether it can no longer be used; here every request has a connection of its own."""
+        return False
 
     def _create(self, *, model, messages, timeout=None, extra_body=None, **more) -> Fields:
         for name in ("extra_headers", "extra_query"):

@@ -183,12 +183,10 @@ class Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
     timeout = PATIENCE
-    disable_nagle_algorithm = True
     server: Server
 
-    def do_POST(self) -> None:  # noqa: N802 (named by http.server)
+    def do_POST(self) -> None:
         try:
             size = int(self.headers.get("Content-Length", ""))
             if not 0 <= size <= MOST_BYTES:
@@ -202,10 +200,9 @@ class _Handler(BaseHTTPRequestHandler):
                 raise ValueError("the request is no object")
             self._send(200, self.server.lines[token].answer(asked))
         except (ValueError, KeyError, RecursionError) as error:
-            self.close_connection = True
             self._send(400, {"error": {"message": str(error)[:200], "type": "invalid_request"}})
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         self._send(200, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
 
     def _send(self, status: int, content: dict) -> None:
@@ -300,6 +297,21 @@ class Talk:
                 text + (f"; {self.end}" if "raised" in self.facts else ""), cause, self.line
             )
 
+    def offers(self, tool: dict, cause: str) -> None:
+        """Every request offers one tool, whose schema says at least what `tool` says.
+
+        The last request that is allowed may do without: an answer is all that helps then.
+        """
+        last = self.script.max_turns or len(self.script.turns)
+        for number in range(1, max(min(len(self.exchanges), last - 1), 1) + 1):
+            tools = self.request(number, cause).asked.get("tools")
+            where = f"request {number} ({self.label})"
+            count = len(tools) if isinstance(tools, list) else 0
+            if not isinstance(tools, list) or count != 1:
+                raise Wrong(f"{where} offers {count} tools, not 1", cause)
+            if lacks(tools[0], tool):
+                raise Wrong(f"in the tools of {where}, {lacks(tools[0], tool)}", cause)
+
     def remembers(self, number: int, cause: str) -> None:
         """A request holds the talk so far: the caller's messages, then each turn of the model.
 
@@ -343,10 +355,14 @@ class Talk:
             return ""
         return f"; instead there is {described(own[place])}"
 
-    def answered(self, number: int, cause: str) -> dict[str, str]:
-        """A request answers every call so far once, and no other; the answers by id."""
+    def answered(self, number: int, cause: str) -> list[tuple[dict, Any]]:
+        """A request answers every call so far once, and no other: (call, answer) in their order.
+
+        An answer is read as JSON; None stands for one that is none.
+        """
         messages = self.request(number, cause).messages
-        due = [call["id"] for turn in self.exchanges[: number - 1] for call in turn.calls]
+        calls = [call for turn in self.exchanges[: number - 1] for call in turn.calls]
+        due = [call["id"] for call in calls]
         found: dict[str, str] = {}
         where = f"in request {number} ({self.label})"
         for one in messages:
@@ -361,7 +377,7 @@ class Talk:
         if len(found) < len(due):
             text = f"{where} {len(found)} of {len(due)} tool calls are answered"
             raise Wrong(text, cause)
-        return found
+        return [(call, read(found[call["id"]])) for call in calls]
 
     def told(self, number: int, place: int, cause: str) -> Any:
         """What the model is told of a call, read as JSON: turn `number`, call `place` (from 1).
@@ -377,13 +393,18 @@ class Talk:
         if not mine:
             text = f"request {number + 1} holds no answer of the tool ({self.label})"
             raise Waits(text, cause)
-        text = content(mine[0])
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
-            raise Wrong(
-                f"the tool's answer is no JSON: {shown(text)} ({self.label})", cause
-            ) from None
+        told = read(content(mine[0]))
+        if told is None:
+            text = f"the tool's answer is no JSON: {shown(content(mine[0]))} ({self.label})"
+            raise Wrong(text, cause)
+        return told
+
+    def refused(self, place: int, cause: str) -> None:
+        """This call of the first turn is answered with an error, and the talk goes on."""
+        told = self.told(1, place, cause)
+        if not isinstance(told, dict) or "error" not in told:
+            text = f'the model is told {shown(told)}, not an object with "error" ({self.label})'
+            raise Wrong(text, cause)
 
 
 class Talks(Collected):
@@ -438,6 +459,22 @@ class Talks(Collected):
         return found
 
 
+def lacks(got: Any, due: Any, path: str = "") -> str:
+    """What a JSON value does not have of what is due, in words; "" if it has all of it.
+
+    Of an object these members, of a list these items; a list of values that are allowed may stand
+    for the one that is due.
+    """
+    if isinstance(due, dict) and isinstance(got, dict):
+        found = (lacks(got.get(k), v, f"{path}.{k}".strip(".")) for k, v in due.items())
+        return next(filter(None, found), "")
+    if got == due or (isinstance(got, list) and due in got):
+        return ""
+    if isinstance(due, list) and isinstance(got, list) and all(item in got for item in due):
+        return ""
+    return f"{path} is {shown(got)}, not {shown(due)}"
+
+
 # ---- messages --------------------------------------------------------------------------------
 
 
@@ -447,6 +484,14 @@ def content(one: dict) -> str:
     if isinstance(found, list):
         found = "".join(str(p.get("text", "")) for p in found if isinstance(p, dict))
     return found if isinstance(found, str) else ""
+
+
+def read(text: str) -> Any:
+    """JSON as a value; None if it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def same(got: dict, want: dict) -> bool:

@@ -560,6 +560,7 @@ class CardTalkLane(Lane):
 
         softmax = client.Softmax(message["softmax"])
         more = {} if message["max_turns"] is None else {"max_turns": message["max_turns"]}
+        ended: dict
         try:
             connected = client.connect(message["url"])
             text = self.launcher(connected, message["model"], message["messages"], softmax, **more)
