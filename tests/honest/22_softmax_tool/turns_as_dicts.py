@@ -79,7 +79,7 @@ def run_agent(client, model, messages, softmax, max_turns=5):
             try:
                 told = tools[call.function.name](**json.loads(call.function.arguments))
             except BaseException as error:
-                told = {"error": repr(error), "tool": call.function.name}
+                told = {"error": type(error).__name__, "tool": call.function.name}
             talk += [
                 {"role": "tool", "content": json.dumps(told, indent=1), "tool_call_id": call.id}
             ]
