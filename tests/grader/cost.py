@@ -16,7 +16,7 @@ from .kata import Cost, Kata
 from .speed import MATRIX, CardDraw
 
 if TYPE_CHECKING:
-    from .evidence import Collected, Evidence, Run
+    from .evidence import Collected, Run
     from .scorecard import Check
 
 NUMBERS = ("values", "reduction", "accumulate")  # concepts without which numbers are wrong
@@ -30,17 +30,17 @@ def section(evidence: Collected | None, verdicts: Sequence[Check] = ()) -> list[
     raises: what goes wrong here must not touch a verdict.
     """
     try:
-        if not isinstance(evidence, checks.Evidence) or any(
-            v.status == "failed" and v.concept in NUMBERS for v in verdicts
-        ):
+        if evidence is None or any(v.status == "failed" and v.concept in NUMBERS for v in verdicts):
             return []
         return paragraphs(evidence)
     except Exception:
         return []
 
 
-def paragraphs(evidence: Evidence) -> list[tuple[str, str]]:
+def paragraphs(evidence: Collected) -> list[tuple[str, str]]:
     """The same, but an error of its own is raised. Looks only at lanes that are done already."""
+    if not isinstance(evidence, checks.Evidence):  # an agent costs what its tools cost
+        return []
     if not evidence.finished("trace") or not checks.values_hold(evidence):
         return []
     out = []

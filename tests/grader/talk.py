@@ -24,7 +24,7 @@ from .kata import Case, Draw, Statement
 from .speed import card_lock
 
 MODEL = "scripted-model"
-MOST_REQUESTS = 60  # of one talk; what comes after them is refused
+MOST_REQUESTS = 30  # of one talk; what comes after them is refused
 MOST_BYTES = 1 << 20  # of one request
 MOST_LINES = 8  # connections at a time, of all talks of a file
 PATIENCE = 20  # seconds that a connection may be silent

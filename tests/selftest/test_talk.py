@@ -199,7 +199,7 @@ HOSTILE = {
     "crash": ("import ctypes; ctypes.string_at(0)", "SIGSEGV"),
     "flood of requests": (
         "while True: client.chat.completions.create(model=model, messages=messages)",
-        "60 or more requests|no answer in time",
+        "30 or more requests|no answer in time",
     ),
     "flood of errors": (
         "while True:\n        try: client.chat.completions.create(model=model, messages=messages)\n"
