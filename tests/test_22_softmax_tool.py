@@ -39,7 +39,10 @@ def script(draw, calls=((3,),), bad=None, tool=None, end=DONE, text=None, empty=
     return Script(tuple(turns), messages, **more)
 
 
-BAD_JSON = ("", "{", '{"values": [1.0, 2.0', "values=[1.0, 2.0]", "[1.0, 2.0]", "null", '"1.0"')
+BAD_JSON = (
+    "", "{", '{"values": [1.0, 2.0', "values=[1.0, 2.0]", "{'values': [1.0, 2.0]}", "[1.0, 2.0]",
+    "null", '"1.0"',
+)  # fmt: skip
 BAD_VALUES = (
     "{}", '{"value": [1.0, 2.0]}', '{"values": 1.0}', '{"values": null}', '{"values": "1, 2"}',
     '{"values": {"0": 1.0}}', '{"values": ["1.0", "2.0"]}', '{"values": [1.0, null]}',
@@ -114,7 +117,7 @@ def handed(talk, call):
 
 @check("layout", points=10)
 def test_schema(kernel):
-    """Every request offers gpu_softmax, with an array of numbers as its parameter values."""
+    """Every request offers gpu_softmax to the model, with values, an array of numbers."""
     for talk in kernel.talks("one", "turns"):
         talk.offers(TOOL, "layout")
 

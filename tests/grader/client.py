@@ -36,9 +36,17 @@ def prepare() -> None:
         if name.lower().endswith("_proxy") or name.startswith("OPENAI_"):
             del os.environ[name]
     if importlib.util.find_spec("openai") is None:  # a file may import it at its top
-        stand_in = types.ModuleType("openai")
-        stand_in.OpenAI = Client  # type: ignore[attr-defined]
+        stand_in: Any = types.ModuleType("openai")
+        stand_in.OpenAI, stand_in.__getattr__ = Client, _missing
         sys.modules["openai"] = stand_in
+
+
+def _missing(name: str) -> Any:
+    """What the stand-in says of all that it does not have."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    install = f"{sys.executable} -m pip install openai"
+    raise ImportError(f"openai.{name} needs the real client, which is not installed: {install}")
 
 
 def connect(url: str) -> Any:

@@ -298,14 +298,17 @@ class Talk:
             )
 
     def offers(self, tool: dict, cause: str) -> None:
-        """Every request offers one tool, whose schema says at least what `tool` says.
+        """Every request names the model and offers one tool, whose schema says what `tool` says.
 
         The last request that is allowed may do without: an answer is all that helps then.
         """
         last = self.script.max_turns or len(self.script.turns)
         for number in range(1, max(min(len(self.exchanges), last - 1), 1) + 1):
-            tools = self.request(number, cause).asked.get("tools")
-            where = f"request {number} ({self.label})"
+            asked, where = self.request(number, cause).asked, f"request {number} ({self.label})"
+            tools = asked.get("tools")
+            if asked.get("model") != MODEL:
+                text = f"{where} asks for the model {shown(asked.get('model'))}, not the one given"
+                raise Wrong(text, cause)
             count = len(tools) if isinstance(tools, list) else 0
             if not isinstance(tools, list) or count != 1:
                 raise Wrong(f"{where} offers {count} tools, not 1", cause)

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 from grader import bench, client, grading, talk
 from grader.kata import Draw
 from grader.talk import Call, Script, Server, Turn
@@ -277,6 +278,23 @@ def test_files_that_give_no_agent(source, words, tmp_path, nursery, short_suite,
 
 
 # The kata in the rest of the engine
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a card")
+def test_with_a_card_the_tensor_must_lie_there(nursery, short_suite):
+    """Without a card there is nowhere else: the gpu lane, asked all the same, says so."""
+    card = grading.grade(KATA, RIGHT, nursery, {"gpu": True}, "card")
+    (check,) = [c for c in card.checks if c.lane == "gpu"]
+    assert check.message.startswith("softmax is handed a tensor on the processor")
+
+
+def test_what_the_look_alike_lacks_is_said(tmp_path, nursery, short_suite):
+    if importlib.util.find_spec("openai") is not None:
+        pytest.skip("the real client is installed")
+    file = tmp_path / "kernel.py"
+    file.write_text("from openai import OpenAI, pydantic_function_tool\n")
+    card = grading.grade(KATA, file, nursery, TRACE, "lacks")
+    assert "openai.pydantic_function_tool needs the real client" in card.checks[0].message
 
 
 def test_an_agent_is_no_kernel(nursery):

@@ -1,6 +1,6 @@
-"""layout: the function's schema stands in the list by itself
+"""layout: the model's name stands in the code, the parameter is not used
 
-symptom: the server refuses the request, or the model never calls the tool
+symptom: right on the machine that it was written on
 """
 
 import json
@@ -13,12 +13,14 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 TOOLS = [
     {
         "type": "function",
-        "name": "gpu_softmax",
-        "description": "Softmax of a list of numbers on the GPU",
-        "parameters": {
-            "type": "object",
-            "properties": {"values": {"type": "array", "items": {"type": "number"}}},
-            "required": ["values"],
+        "function": {
+            "name": "gpu_softmax",
+            "description": "Softmax of a list of numbers on the GPU",
+            "parameters": {
+                "type": "object",
+                "properties": {"values": {"type": "array", "items": {"type": "number"}}},
+                "required": ["values"],
+            },
         },
     }
 ]
@@ -58,7 +60,7 @@ def run_agent(client, model, messages, softmax, max_turns=5):
     """Ask the model until it answers."""
     history = list(messages)
     for _ in range(max_turns):
-        reply = client.chat.completions.create(model=model, messages=history, tools=TOOLS)
+        reply = client.chat.completions.create(model="llama3.1", messages=history, tools=TOOLS)
         turn = reply.choices[0].message
         if not turn.tool_calls:
             return turn.content
