@@ -114,7 +114,7 @@ def test_both_clients_give_messages_of_one_kind(server):
                 [(c.id, c.type, c.function.name) for c in one.tool_calls or []],
                 [one.tool_calls == [], one.tool_calls is None],
                 [reply.choices[0].finish_reason, reply.usage.total_tokens],
-                sorted(set(one.model_dump())),
+                sorted(set(one.model_dump()) - {"annotations", "audio"}),  # newer ones
             )
             shown.append(without_ids(forms, ids))
         for mine, theirs in zip(*shown, strict=True):
