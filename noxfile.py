@@ -237,7 +237,7 @@ def dev_python(*tools: str) -> str | None:
     if existing_python():
         found = probe(python, *tools)
         return python if found and set(tools) <= found[1] else None
-    install_once(VENV, [DEV_REQUIREMENTS], "ruff, mypy and nox", "a few seconds, 0.1 GB")
+    install_once(VENV, [DEV_REQUIREMENTS], "ruff, mypy, nox and openai", "a few seconds, 0.1 GB")
     return python
 
 

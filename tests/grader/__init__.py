@@ -9,6 +9,8 @@ How a verdict comes about, in the order in which the data flows:
 `compiling`, `chips`                 the compile lane, inside the worker
 `hints`      words for beginners' mistakes, in both of these lanes
 `gpu`, `speed`                       the gpu lane, inside the worker
+`talk`, `client`                     in place of lanes where a kata asks for an agent: a scripted
+                                     server in the judge, its client in the worker
 `evidence`, `oracle`                 what was seen in one run, held against an fp64 reference
 `loading`    imports torch and triton fast, in both processes
 `plugin`, `scorecard`, `report`      pytest hooks, the JSON file, and the page a learner reads

@@ -50,6 +50,9 @@ TENSOR = {
     "storage": (str, None),
 }
 ERROR = {"type": str, "message": str, "line": LINE}
+CALLED = {"type": str, "shape": [int], "dtype": str, "device": str, "values": [NUMBER]}
+TALK = {"softmax": [CALLED]}
+ENDED = ({"returned": str, "text": (str, None)}, {"raised": ERROR, "runtime": bool})
 DOT = {"result": str, "line": LINE}
 CARRIED = {"update": (str, None), "narrowest": (str, None), "line": LINE, "loop_line": LINE}
 COMPILED = {
@@ -99,6 +102,8 @@ def sound(lane: str, facts: dict, blobs: list, tensors: int) -> bool:
         return has(facts.get("launches"), [COMPILED]) and all(
             has(launch, BUILT) for launch in facts["launches"] if launch["ok"]
         )
+    if "talk" in lane:
+        return has(facts, TALK) and has(facts, ENDED)
     if lane != "trace":
         return True
     if not has(facts, TRACE) or len(facts["inputs"]) != tensors:

@@ -28,7 +28,7 @@ from typing import Any
 import torch
 
 from .cost import figure
-from .grading import katas, suite
+from .grading import katas, kernels, suite
 from .kata import Cost, Kata, size_text
 from .scorecard import PROJECT
 from .speed import FLUSH_MS, MATRIX, CardDraw, differs, load, parts, unfit
@@ -58,6 +58,8 @@ def trouble(word: str | None, plugins) -> str:
     if named(word) is None:
         numbers = ", ".join(str(int(k[:2])) for k in katas())
         return f"--kata={word or ''} names no kata; there are {numbers}"
+    if named(word) not in kernels():
+        return f"{named(word)} asks for no kernel: there is nothing to measure"
     if importlib.util.find_spec("pytest_benchmark") is None:
         return f"benchmarks need pytest-benchmark: {sys.executable} -m pip install pytest-benchmark"
     if not (plugins.hasplugin("benchmark") or plugins.hasplugin("pytest_benchmark.plugin")):

@@ -16,14 +16,14 @@ from .kata import Cost, Kata
 from .speed import MATRIX, CardDraw
 
 if TYPE_CHECKING:
-    from .evidence import Evidence, Run
+    from .evidence import Collected, Run
     from .scorecard import Check
 
 NUMBERS = ("values", "reduction", "accumulate")  # concepts without which numbers are wrong
 SHOWN = ("RTX 4090", "A100", "H100", "H200", "MI300X")
 
 
-def section(evidence: Evidence | None, verdicts: Sequence[Check] = ()) -> list[tuple[str, str]]:
+def section(evidence: Collected | None, verdicts: Sequence[Check] = ()) -> list[tuple[str, str]]:
     """The section's paragraphs as (label, text); none where nothing can be said.
 
     A kernel that does not work out the right numbers yet has other worries: it gets none. Never
@@ -37,8 +37,10 @@ def section(evidence: Evidence | None, verdicts: Sequence[Check] = ()) -> list[t
         return []
 
 
-def paragraphs(evidence: Evidence) -> list[tuple[str, str]]:
+def paragraphs(evidence: Collected) -> list[tuple[str, str]]:
     """The same, but an error of its own is raised. Looks only at lanes that are done already."""
+    if not isinstance(evidence, checks.Evidence):  # an agent costs what its tools cost
+        return []
     if not evidence.finished("trace") or not checks.values_hold(evidence):
         return []
     out = []

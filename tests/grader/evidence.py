@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
@@ -21,7 +21,7 @@ import torch
 
 from . import oracle
 from .judge import CARD_SECONDS, SET_UP_SECONDS, Answer, Child, Nursery
-from .kata import Case, Draw, Kata
+from .kata import Case, Draw, Kata, Statement
 from .speed import ROUNDS, SECONDS, Speed, Times, card_lock, judge, refusal
 
 MOST_CONFIGS = 32  # configs of an autotuner that are run by themselves in the trace lane
@@ -856,36 +856,35 @@ class Run:
         return None
 
 
-class Evidence:
-    """What the judge collected about one file. Lanes run beside each other in the background.
+class Collected:
+    """What the judge collects about one file. Lanes run beside each other in the background.
 
     `without`: groups of cases that are not traced; checks that need only those are not judged.
     """
 
     def __init__(
         self,
-        kata: Kata,
+        statement: Statement,
         file: Path,
         nursery: Nursery,
         lanes: dict[str, bool],
         seed: str,
         without: frozenset[str] = frozenset(),
     ):
-        self.without = without
-        self.kata, self.file, self.nursery, self.lanes, self.seed = kata, file, nursery, lanes, seed
-        self.configs, self.base = 1, 0
+        self.statement, self.file, self.nursery = statement, file, nursery
+        self.lanes, self.seed, self.without = lanes, seed, without
         self.note = ""  # what a check that passed has to say
         self.printed = ""  # the first thing that the file printed in the trace lane
-        self._blocks: Future = Future()  # block of each config, as the trace lane's probe saw it
         self._pool = ThreadPoolExecutor(3, thread_name_prefix="lane")
-        self._futures: dict[str, Future] = {}
-        for lane, collect in (
-            ("trace", self._collect_trace),
-            ("compile", self._collect_compile),
-            ("gpu", self._collect_gpu),
-        ):
-            if lanes.get(lane):
-                self._futures[lane] = self._pool.submit(collect)
+        self._futures: dict[str, Future] = {
+            lane: self._pool.submit(collect)
+            for lane, collect in self.collectors().items()
+            if lanes.get(lane)
+        }
+
+    def collectors(self) -> dict[str, Callable[[], list]]:
+        """What is run for each lane that has something to say, in the background."""
+        raise NotImplementedError
 
     @property
     def lanes_on(self) -> set[str]:
@@ -899,21 +898,39 @@ class Evidence:
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
+    def _child(self, lane: str, **more) -> Child:
+        request = {"file": str(self.file), "launcher": self.statement.launcher} | more
+        return Child(self.nursery, lane, request)
+
+
+class Evidence(Collected):
+    """What the judge collected about one file that holds a kernel."""
+
+    def __init__(self, kata: Kata, *arguments, **named):
+        self.kata = kata
+        self.configs, self.base = 1, 0
+        self._blocks: Future = Future()  # block of each config, as the trace lane's probe saw it
+        super().__init__(kata, *arguments, **named)
+
     # ---- collecting --------------------------------------------------------------------------
 
-    def _child(self, lane: str, launcher: str = "") -> Child:
-        request = {
-            "file": str(self.file),
-            "launcher": launcher or self.kata.launcher,
-            "launchers": list(self.kata.launchers),
-            "allowed": list(self.kata.allowed),
+    def collectors(self) -> dict[str, Callable[[], list]]:
+        """Each lane runs the kernel in its own way."""
+        return {
+            "trace": self._collect_trace,
+            "compile": self._collect_compile,
+            "gpu": self._collect_gpu,
         }
+
+    def _child(self, lane: str, **more) -> Child:
+        more["allowed"] = list(self.kata.allowed)
+        more["launchers"] = list(self.kata.launchers)
         if lane == "speed":
             suite = Path(self.kata.inputs.__code__.co_filename).resolve()
             name = suite.stem.removeprefix("test_")
             reference = suite.parents[1] / "solutions" / name / "kernel.py"
-            request |= {"suite": str(suite), "reference": str(reference)}
-        return Child(self.nursery, lane, request)
+            more |= {"suite": str(suite), "reference": str(reference)}
+        return super()._child(lane, **more)
 
     def arguments(self, case: Case, salt: str = "") -> list:
         """Fresh seeded arguments for a case."""
@@ -1100,7 +1117,7 @@ class Evidence:
         """Measure a launcher on the card, alone on it. Raises Wrong for figures of no worth."""
         for future in self._futures.values():
             future.exception()  # wait: the other lanes keep the processor busy
-        child = self._child("speed", launcher)
+        child = self._child("speed", launcher=launcher or self.kata.launcher)
         try:
             with card_lock(alone=True):
                 return self.measure(child)

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-from .evidence import Evidence, NotJudged, RightOnCard, Waits, Wrong
+from .evidence import Collected, Evidence, NotJudged, RightOnCard, Waits, Wrong
 from .judge import Nursery
+from .kata import Kata
 from .scorecard import PROJECT, SUITE, Check, Scorecard, environment
+from .talk import Talks
 
 BEYOND_VALUES = ("fusion", "autotune")  # right results on a card prove nothing about these
 
@@ -35,6 +37,17 @@ def katas() -> list[str]:
 def suite(kata: str) -> ModuleType:
     """The suite's module (tests/ is on sys.path)."""
     return importlib.import_module(f"test_{kata}")
+
+
+def kernels() -> list[str]:
+    """The katas that ask for a kernel: there is something to measure."""
+    return [kata for kata in katas() if isinstance(suite(kata).KATA, Kata)]
+
+
+def collect(statement, *arguments, **named) -> Collected:
+    """Set out to collect what there is to know about one file; arguments as for `Collected`."""
+    kind = Evidence if isinstance(statement, Kata) else Talks
+    return kind(statement, *arguments, **named)
 
 
 def open_check(function: Callable) -> Check:
@@ -80,7 +93,7 @@ def grade(
     module = suite(kata)
     functions = [f for f in vars(module).values() if hasattr(f, "graded")]
     card = Scorecard(kata, str(file), lanes, environment(None), [open_check(f) for f in functions])
-    evidence = Evidence(module.KATA, file.resolve(), nursery, lanes, seed, without)
+    evidence = collect(module.KATA, file.resolve(), nursery, lanes, seed, without)
     try:
         for verdict, function in zip(card.checks, functions, strict=True):
             error: BaseException | None = None

@@ -308,7 +308,7 @@ class Child:
     def _patience(self, seconds: float) -> float:
         if not self.hangs:
             return seconds
-        card = self.lane in ("gpu", "speed")
+        card = self.lane in ("gpu", "speed", "card talk")
         return min(seconds, HASTY_CARD_SECONDS if card else max(HASTE * CASE_SECONDS, 0.5))
 
     def _receive(self, seconds: float) -> tuple[dict, list]:

@@ -63,14 +63,27 @@ class Cost:
     flops: int = 0
 
 
-@dataclass(frozen=True)
-class Kata:
-    """Everything the engine needs to know about a kata.
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """What every suite states, whatever it asks for: a kernel (`Kata`) or an agent (see `talk`).
 
     launcher    name of the function that a suite calls, the main one if there are several
     others      further launchers in the same file, each with the fields that it states otherwise;
                 a case names the one that it calls
     parameters  its parameter names, for messages
+    cases       the cases, in the order in which they are run
+    """
+
+    launcher: str
+    parameters: tuple[str, ...]
+    cases: tuple[Case, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kata(Statement):
+    """Everything the engine needs to know about a kata that asks for a kernel.
+
+    launcher, parameters   as for every statement
     inputs      inputs(draw, **sizes) -> list of arguments (tensors and plain values)
     reference   reference(*arguments in fp64) -> fp64 result, or a tuple of them
     bound       bound(want, *arguments) -> absolute error allowed per element, beyond nothing; for
@@ -97,12 +110,9 @@ class Kata:
     allowed     PyTorch operators the contract lets the launcher use beyond allocating and viewing
     """
 
-    launcher: str
-    parameters: tuple[str, ...]
     inputs: Callable
     reference: Callable
     bound: Callable | tuple[Callable, ...]
-    cases: tuple[Case, ...]
     widen: Callable
     cost: Callable
     baseline: Callable

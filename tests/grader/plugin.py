@@ -23,7 +23,7 @@ from .scorecard import LEFT_OUT, PROJECT, SUITE, Check, Scorecard, environment
 
 # What imports torch is imported when it is needed: the nursery loads it at the same time.
 if TYPE_CHECKING:
-    from .evidence import Evidence
+    from .evidence import Collected
 
 LANES = ("trace", "compile", "gpu")
 
@@ -55,7 +55,7 @@ class Judge:
         self.nursery: Nursery | None = None
         self.cards: dict[str, Scorecard] = {}
         self.files: dict[str, Path] = {}
-        self.evidence: dict[str, Evidence] = {}
+        self.evidence: dict[str, Collected] = {}
         self.verdicts: dict[str, Check] = {}
         self.root = root_of(config)
         self.lanes, self.off, self.gpu = choose_lanes(config.getoption("lanes"))
@@ -79,6 +79,9 @@ class Judge:
                 functions = [f for f in vars(item.module).values() if hasattr(f, "graded")]
                 opened[kata] = {f.__name__: open_check(f) for f in functions}
                 self.cards[kata].checks = list(opened[kata].values())
+                asked_of = {verdict.lane for verdict in self.cards[kata].checks}
+                for lane in self.lanes.keys() - asked_of:  # nothing in it for this suite
+                    self.cards[kata].lanes[lane] = False
             self.verdicts[item.nodeid] = opened[kata][item.function.__name__]
         asked = {id(verdict) for verdict in self.verdicts.values()}
         for card in self.cards.values():
@@ -88,13 +91,9 @@ class Judge:
         if self.scorecard and len(self.cards) > 1 and not Path(self.scorecard).is_dir():
             stop("--scorecard FILE holds one kata; for several give a folder")
         self.write_all()
-        for kata in self.cards:
-            sys.stdout.write(
-                first_line(
-                    self.files[kata], self.lanes, self.gpu["name"] if self.gpu else None, self.off
-                )
-                + "\n"
-            )
+        name = self.gpu["name"] if self.gpu else None
+        for kata, card in self.cards.items():
+            sys.stdout.write(first_line(self.files[kata], card.lanes, name, self.off) + "\n")
         sys.stdout.flush()
 
     def _open(self, kata: str) -> None:
@@ -123,14 +122,14 @@ class Judge:
         except OSError as error:
             stop(f"cannot write the scorecard {path}: {error.strerror or error}")
 
-    def evidence_for(self, kata: str, statement) -> Evidence:
-        from .evidence import Evidence
+    def evidence_for(self, kata: str, statement) -> Collected:
+        from .grading import collect
 
         if kata not in self.evidence:
             if self.nursery is None:
                 self.nursery = Nursery()
             file = self.files[kata].resolve()
-            self.evidence[kata] = Evidence(
+            self.evidence[kata] = collect(
                 statement, file, self.nursery, self.lanes, self.config.getoption("seed")
             )
         return self.evidence[kata]
@@ -278,7 +277,7 @@ def pytest_deselected(items):
 
 
 @pytest.fixture
-def kernel(request) -> Evidence:
+def kernel(request) -> Collected:
     """The evidence about the file under test, collected once for all checks of the suite."""
     kata = request.path.stem.removeprefix("test_")
     return request.config.katas.evidence_for(kata, request.module.KATA)
@@ -287,18 +286,18 @@ def kernel(request) -> Evidence:
 @pytest.hookimpl(hookwrapper=True)
 def pytest_pyfunc_call(pyfuncitem):
     """Turn what a check raised into its verdict."""
-    from .evidence import Evidence
+    from .evidence import Collected
     from .grading import settle
 
     judge: Judge = pyfuncitem.config.katas
     verdict = judge.verdicts.get(pyfuncitem.nodeid)
     evidence = pyfuncitem.funcargs.get("kernel")
-    if isinstance(evidence, Evidence):
+    if isinstance(evidence, Collected):
         evidence.note = ""
     outcome = yield
     if verdict is None or (outcome.excinfo and outcome.excinfo[0] is KeyboardInterrupt):
         return
-    note = evidence.note if isinstance(evidence, Evidence) else ""
+    note = evidence.note if isinstance(evidence, Collected) else ""
     settle(verdict, outcome.excinfo[1] if outcome.excinfo else None, judge.lanes, note)
     if verdict.status == "passed" and outcome.excinfo:
         outcome.force_result(None)

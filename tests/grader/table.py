@@ -17,7 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from .grading import katas, suite
+from .grading import kernels, suite
 from .scorecard import PROJECT
 
 README = PROJECT / "solutions" / "README.md"
@@ -79,7 +79,7 @@ def run() -> dict:
     from .bench import versions
 
     rows = []
-    for kata in katas():
+    for kata in kernels():
         statement = suite(kata).KATA
         for sizes in statement.figures or (statement.speed_case,):
             rows.append(measure(kata, sizes))

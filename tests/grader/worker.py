@@ -37,6 +37,7 @@ from .loading import uncollected
 MEMORY_HEADROOM = 3 << 30  # bytes of address space a child may take beyond what the nursery has
 BROKEN_OFF = 113  # exit code of a child that lost its line to the judge
 MAX_FILE = 1 << 20  # bytes of a kernel.py
+ON_CARD = ("gpu", "speed", "card talk")  # lanes whose children use the card
 
 
 # ---- the nursery -----------------------------------------------------------------------------
@@ -53,7 +54,7 @@ def nursery(fd: int, scratch: str) -> None:
         import triton
         import triton.runtime.interpreter  # noqa: F401
 
-        from . import compiling, gpu, interpreter, recorder, speed, watch  # noqa: F401
+        from . import client, compiling, gpu, interpreter, recorder, speed, watch  # noqa: F401
 
     torch.set_num_threads(1)
     _prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: orphans of a child come back here to be ended
@@ -70,6 +71,8 @@ def nursery(fd: int, scratch: str) -> None:
         if "spawn" in request:
             if request["spawn"] == "compile":
                 compiling.warm_up(["sm_90"])  # half a second the first time, then nothing
+            if "talk" in request["spawn"]:
+                client.warm_up()  # the same
             directory = request["directory"] = tempfile.mkdtemp(dir=scratch)
             pid = os.fork()
             if pid == 0:
@@ -169,7 +172,7 @@ def _child(line: int, output: int, request: dict) -> None:
 def _limit(lane: str) -> None:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     ceiling = pages * resource.getpagesize() + MEMORY_HEADROOM
-    if lane not in ("gpu", "speed"):  # a CUDA context reserves far more than it uses
+    if lane not in ON_CARD:  # a CUDA context reserves far more than it uses
         resource.setrlimit(resource.RLIMIT_AS, (ceiling, ceiling))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 28, 1 << 28))
@@ -558,7 +561,48 @@ class SpeedLane(Lane):
         return self.bench.run(self, message), []
 
 
-LANES = {"trace": TraceLane, "compile": CompileLaneChild, "gpu": GpuLane, "speed": SpeedLane}
+class CardTalkLane(Lane):
+    """Lets an agent talk with the judge's scripted server (see `talk`); it may use the card."""
+
+    def prepare(self) -> None:
+        from . import client
+
+        client.prepare()
+
+    def run(self, message: dict, blobs: list) -> tuple[dict, list]:
+        from . import client
+
+        softmax = client.Softmax(message["softmax"])
+        more = {} if message["max_turns"] is None else {"max_turns": message["max_turns"]}
+        ended: dict
+        try:
+            connected = client.connect(message["url"])
+            text = self.launcher(connected, message["model"], message["messages"], softmax, **more)
+            ended = {"returned": type(text).__name__, "text": text if type(text) is str else None}
+        except Overtime:
+            raise
+        except BaseException as error:
+            ended = {"raised": self.describe(error), "runtime": client.gives_up(error)}
+        return ended | {"softmax": softmax.calls}, []
+
+
+class TalkLane(CardTalkLane):
+    """The same, out of sight of any card."""
+
+    def prepare(self) -> None:
+        for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
+            os.environ[name] = ""
+        super().prepare()
+
+
+LANES = {
+    "trace": TraceLane,
+    "compile": CompileLaneChild,
+    "gpu": GpuLane,
+    "speed": SpeedLane,
+    "talk": TalkLane,
+    "card talk": CardTalkLane,
+}
 
 
 # ---- arguments and results -------------------------------------------------------------------

@@ -77,7 +77,7 @@ def test_only_the_largest_size_is_halved():
     assert bench.sizes_of(kata)[-3:] == [dict(R=256, C=200), dict(R=512, C=200), kata.speed_case]
 
 
-@pytest.mark.parametrize("kata", grading.katas())
+@pytest.mark.parametrize("kata", grading.kernels())
 def test_sizes_of_every_kata_can_be_drawn(kata):
     statement = grading.suite(kata).KATA
     costs = [bench.least(statement, sizes) for sizes in bench.sizes_of(statement)]
@@ -231,7 +231,7 @@ def test_the_page_has_its_marks():
     assert table.insert(table.README.read_text(), table.render(FIGURES))
 
 
-@pytest.mark.parametrize("kata", grading.katas())
+@pytest.mark.parametrize("kata", grading.kernels())
 def test_figures_are_taken_at_64_mebibytes_and_more(kata):
     statement = grading.suite(kata).KATA
     for sizes in statement.figures or (statement.speed_case,):

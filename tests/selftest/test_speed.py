@@ -257,7 +257,7 @@ def test_spoiled_results_hold_nothing():
     assert statistics.mean(result[1].tolist()) == 77
 
 
-@pytest.mark.parametrize("kata", grading.katas())
+@pytest.mark.parametrize("kata", grading.kernels())
 def test_what_a_suite_states_works_where_the_inputs_are(kata):
     """On a card inputs, reference, bound and PyTorch's operation must not meet the processor."""
     whole = grading.suite(kata).KATA
