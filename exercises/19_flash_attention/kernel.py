@@ -127,12 +127,11 @@ def flash_attention_kernel(
     head = 0
     offs_m = tl.arange(0, BLOCK_M)
 
-    # TODO(layout): where this head's matrices begin, and how far apart the rows of each lie. As it
-    # stands, all three must be contiguous.
-    q_ptr += (batch * H + head) * S * D
-    k_ptr += (batch * H + head) * T * D
-    v_ptr += (batch * H + head) * T * D
-    row_q, row_k, row_v = D, D, D
+    # Where this head's matrices begin, and how far apart the rows of each lie.
+    q_ptr += batch * stride_qb + head * stride_qh
+    k_ptr += batch * stride_kb + head * stride_kh
+    v_ptr += batch * stride_vb + head * stride_vh
+    row_q, row_k, row_v = stride_qs, stride_kt, stride_vt
 
     # TODO(mask): rows past the end of q are not read, and not stored below.
     row_mask = (offs_m >= 0)[:, None]
