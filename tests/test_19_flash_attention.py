@@ -9,7 +9,7 @@ from grader.oracle import EPS32, ROUNDOFF
 
 F16, BF16 = torch.float16, torch.bfloat16
 STD = {"sharp": 6.0, "huge": 120.0}  # of q and k; otherwise 1
-SLOPE = {"slopes": 3, "steep": 40}  # how far k rises along the keys
+SLOPE = {"rising": 3, "falling": -40}  # how far k rises along the keys
 
 
 def inputs(
@@ -33,10 +33,8 @@ def inputs(
         v[:, :, :1], v[:, :, 256::256] = 2048, 1
     if kind == "ones":
         v.fill_(1)
-    if kind in SLOPE:  # scores rise along the keys in one head, fall in the other
-        slope = torch.linspace(0, SLOPE[kind], T).to(dtype)[:, None]
-        k[:, ::2] += slope
-        k[:, 1::2] -= slope
+    if kind in SLOPE:
+        k += torch.linspace(0, SLOPE[kind], T).to(dtype)[:, None]
     return [q, k, v] if scale is None and not causal else [q, k, v, causal, scale]
 
 
@@ -164,21 +162,21 @@ KATA = Kata(
         case("full", **blocks(1, 1), B=2, H=3),
         case("full", **blocks(2, 1)),
         case("ragged", **blocks(1, 1, 1, 3)),
-        case("ragged", S=37, T=13, D=32),
+        case("ragged", S=37, T=13, D=32, H=1),
         case("ragged", S=50, T=33, D=128, H=1),
-        case("ragged", S=20, T=50, D=16),
-        case("causal", **blocks(0.25, 1, 3, 1), causal=True),
-        case("causal", S=47, T=61, causal=True),
-        case("causal", S=61, T=61, causal=True),
-        case("causal", S=1, T=40, causal=True),
+        case("ragged", S=20, T=50, D=16, H=1),
+        case("causal", **blocks(0.25, 1, 3, 1), H=1, causal=True),
+        case("causal", S=47, T=61, H=1, causal=True),
+        case("causal", S=61, T=61, H=1, causal=True),
+        case("causal", S=1, T=40, H=1, causal=True),
         case("scaled", **blocks(1, 1), scale=0.2),
         case("scaled", **blocks(0.5, 1), scale=0.05, D=32),
         case("ones", **blocks(0.5, 1), kind="ones"),
-        case("deep", **blocks(0.5, 3), kind="slopes"),
-        case("deep", **blocks(0.5, 3), kind="steep"),
-        case("ragged, deep", S=40, T=150, kind="slopes"),
-        case("ragged, deep", S=40, T=130, D=32),
-        case("causal, deep", S=150, T=150, causal=True, kind="slopes"),
+        case("deep", **blocks(1, 3), H=1, kind="rising"),
+        case("deep", **blocks(1, 3), H=1, kind="falling"),
+        case("ragged, deep", S=40, T=150, H=1, kind="rising"),
+        case("ragged, deep", S=40, T=130, H=1, D=32),
+        case("causal, deep", S=150, T=150, causal=True, kind="rising"),
         case("causal, deep", S=70, T=201, H=1, D=128, causal=True),
         case("causal, deep", **blocks(1, 4, 60, 0), H=1, causal=True),
         case("even", S=16, T=2048, D=16, H=1, kind="even"),

@@ -82,7 +82,7 @@ def attend(
 
         # TODO(accumulate): what both sums hold so far was taken with the old maximum subtracted.
         # Which factor makes them what they would be with the new one?
-        rescale = tl.exp2(running_max - running_max)
+        rescale = tl.zeros_like(new_max) + 1.0
 
         running_sum = running_sum * rescale + block_sum
         running_max = new_max
@@ -117,12 +117,13 @@ def flash_attention_kernel(
     BLOCK_N: tl.constexpr,
     D: tl.constexpr,
 ):
-    # One program owns BLOCK_M rows of one head of one batch. If causal, the last rows have the
-    # longest way to go: they start first.
-    pid_m = tl.num_programs(axis=0) - 1 - tl.program_id(axis=0)
+    # One program owns BLOCK_M rows of one head; the grid's second axis counts the heads of all
+    # batches.
     pid_head = tl.program_id(axis=1)
 
-    # TODO(offsets): the numbers of batch and head (of H heads), and the rows of this program.
+    # TODO(offsets): the number of this program's block of rows; batch and head (there are H heads);
+    # its rows. Any order of the blocks is right; if causal, it is faster to begin with the last.
+    pid_m = 0
     batch = 0
     head = 0
     offs_m = tl.arange(0, BLOCK_M)
@@ -200,7 +201,7 @@ def flash_attention_kernel(
     out = acc / running_sum[:, None]
 
     # The result is contiguous: [B, H, S, D].
-    out_ptrs = out_ptr + (pid_head * S + offs_m[:, None]) * D + offs_d
+    out_ptrs = out_ptr + ((batch * H + head) * S + offs_m[:, None]) * D + offs_d
     tl.store(out_ptrs, out.to(out_ptr.dtype.element_ty), mask=row_mask)
 
 

@@ -119,12 +119,12 @@ def flash_attention_kernel(
     BLOCK_N: tl.constexpr,
     D: tl.constexpr,
 ):
-    # One program owns BLOCK_M rows of one head of one batch. If causal, the last rows have the
-    # longest way to go: they start first.
-    pid_m = tl.num_programs(axis=0) - 1 - tl.program_id(axis=0)
+    # One program owns BLOCK_M rows of one head; the grid's second axis counts the heads of all
+    # batches.
     pid_head = tl.program_id(axis=1)
 
-    # Heads are counted through all batches.
+    # If causal, the last rows have the longest way to go: they start first.
+    pid_m = tl.num_programs(axis=0) - 1 - tl.program_id(axis=0)
     batch = pid_head // H
     head = pid_head % H
     offs_m = pid_m * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -203,7 +203,7 @@ def flash_attention_kernel(
     out = acc / running_sum[:, None]
 
     # The result is contiguous: [B, H, S, D].
-    out_ptrs = out_ptr + (pid_head * S + offs_m[:, None]) * D + offs_d
+    out_ptrs = out_ptr + ((batch * H + head) * S + offs_m[:, None]) * D + offs_d
     tl.store(out_ptrs, out.to(out_ptr.dtype.element_ty), mask=row_mask)
 
 
