@@ -1019,16 +1019,21 @@ class Evidence(Collected):
             yield self._call(child, wide, run.config, grid=grid, arguments=run.arguments)
 
     def _block(self, run: Run) -> tuple[int, ...]:
-        """The block of the largest store; behind it the depth of the first input's load blocks."""
+        """The block of the largest store; behind it the depth of the first input's load blocks.
+
+        And behind that the elements of the next inputs' load blocks, where a kata asks for them.
+        """
         launches = [x for x in run.facts.get("launches") or [] if x["block"]]
         if not launches:
             return self.kata.usual_block
         block = tuple(launches[-1]["block"])
         if math.prod(block) > BLOCK_CEILING:
             return self.kata.usual_block
-        load = launches[-1]["loads"].get(self.kata.parameters[0])
-        if load and block[0]:
-            block += (math.prod(load) // block[0],)
+        for place_, name in enumerate(self.kata.parameters):
+            load = launches[-1]["loads"].get(name)
+            if not load or not block[0]:
+                break
+            block += (math.prod(load) // (1 if place_ else block[0]),)
         return (*block, *self.kata.usual_block[len(block) :])[: len(self.kata.usual_block)]
 
     def _call(self, child, case, config, again=False, grid=None, arguments=None) -> Run:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
+from grader.evidence import Evidence
 from grader.kata import Case, Draw, case, lay_out
 
 X = torch.arange(12.0).reshape(3, 4)
@@ -76,3 +79,17 @@ def test_sizes_that_depend_on_the_block_are_settled():
     assert settled == Case("ragged", {"n": 255, "dtype": torch.float16}, "n=255, dtype=float16")
     assert case("edge", name="empty", n=0).settled((1,)).name == "empty"
     assert case("edge", shape=(3, 5)).settled((1,)).name == "shape=(3,5)"
+
+
+def test_a_block_is_what_is_stored_and_what_is_loaded_for_it():
+    loads = {"q": [128, 64], "k": [64, 32], "v": [32, 64]}
+    facts = {"launches": [{"block": [128, 64], "loads": loads}]}
+    run = SimpleNamespace(facts=facts)
+
+    def seen(parameters, usual):
+        kata = SimpleNamespace(parameters=parameters, usual_block=usual)
+        return Evidence._block(SimpleNamespace(kata=kata), run)
+
+    assert seen(("q", "k", "v", "scale"), (1, 2, 3, 4, 5)) == (128, 64, 64, 2048, 2048)
+    assert seen(("q", "k"), (1, 2, 3)) == (128, 64, 64)
+    assert seen(("scale", "k"), (1, 2, 3, 4)) == (128, 64, 3, 4)
