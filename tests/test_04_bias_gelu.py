@@ -116,7 +116,7 @@ KATA = Kata(
         case("edge", R=9, C=129, dtype=BF16, layout="padded"),
         case("again", R=11, C=300),
         case("tuned", R=11, C=300),
-        case("compile", R=4096, C=4096),
+        case("compile", R=256, C=4096),
         case("compile", R=100, C=781, dtype=F16),
     ),
 )

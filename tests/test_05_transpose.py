@@ -95,7 +95,7 @@ KATA = Kata(
         case("edge", R=17, C=35, dtype=I64, layout="padded"),
         case("again", R=40, C=30),
         case("tuned", R=40, C=30),
-        case("compile", R=4096, C=2048),
+        case("compile", R=2048, C=512),
         case("compile", R=1000, C=90, dtype=F16),
         case("compile", R=512, C=512, dtype=I64, layout="transposed"),
     ),

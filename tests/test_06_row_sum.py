@@ -126,7 +126,7 @@ KATA = Kata(
         case("edge", R=9, C=77, kind="odd", dtype=BF16),
         case("again", R=16, C=128),
         case("tuned", R=10, C=100),
-        case("compile", R=512, C=100_000, dtype=F16),
+        case("compile", R=16, C=100_000, dtype=F16),
         case("compile", R=512, C=781),
     ),
 )

@@ -124,7 +124,7 @@ KATA = Kata(
         case("edge", R=16, C=129, dtype=F16, layout="transposed"),
         case("again", R=16, C=128),
         case("tuned", R=10, C=100),
-        case("compile", R=512, C=4096),
+        case("compile", R=64, C=4096),
         case("compile", R=512, C=781, dtype=F16),
         case("compile", R=4, C=32_768),
         case("compile", R=64, C=781, dtype=BF16),

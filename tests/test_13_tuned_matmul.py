@@ -8,6 +8,7 @@ from grader.kata import Cost, Kata, case
 from grader.oracle import EPS32
 
 F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
+LARGEST = 256  # side of a tile; beyond it, what stored last is not the kernel with the product
 
 
 def inputs(draw, M, N, K, dtype=F16, bias=False, activation=None, layouts="", kind="normal"):
@@ -50,7 +51,9 @@ def tiles(m, n, k, more=(0, 0, 0), most=(3072, 3072, 4096)):
     """Sizes as multiples of the kernel's own tile, (BLOCK_M, BLOCK_N, BLOCK_K), and a few more."""
 
     def size(axis, times):
-        return lambda block: min(max(int(times * block[axis]) + more[axis], 1), most[axis])
+        return lambda block: min(
+            max(int(times * min(block[axis], LARGEST)) + more[axis], 1), most[axis]
+        )
 
     return dict(M=size(0, m), N=size(1, n), K=size(2, k))
 
