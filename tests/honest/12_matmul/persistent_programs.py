@@ -1,4 +1,4 @@
-"""At most six programs, each working through several tiles."""
+"""At most 132 programs, each working through several tiles."""
 
 import torch
 import triton
