@@ -234,8 +234,14 @@ def flash_attention(q, k, v, causal=False, scale=None):
 
     # 128 rows share what is loaded of k and v. Their sums take 64 registers of each of 256 threads,
     # their scores 32 more.
-    BLOCK_M, BLOCK_N = 128, 64
-    num_warps, num_stages = 8, 2
+    BLOCK_M, BLOCK_N, num_warps = 128, 64, 8
+
+    # Blocks of k and v are on their way while others are worked on: four of each where shared memory
+    # holds them beside q, otherwise two.
+    card = torch.cuda.get_device_properties(q.device) if q.is_cuda else None
+    shared_bytes = getattr(card, "shared_memory_per_block_optin", 0)
+    needed_bytes = (BLOCK_M + 2 * 4 * BLOCK_N) * D * q.element_size()
+    num_stages = 4 if needed_bytes <= shared_bytes else 2
 
     # One program for BLOCK_M rows of a head, rounded up.
     grid = (triton.cdiv(S, BLOCK_M), B * H)
