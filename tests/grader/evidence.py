@@ -860,6 +860,8 @@ class Collected:
     """What the judge collects about one file. Lanes run beside each other in the background.
 
     `without`: groups of cases that are not traced; checks that need only those are not judged.
+    `traced`: answers of the trace lane for this very file and seed, by what was asked. What is
+    there is not asked again; what is asked is put there.
     """
 
     def __init__(
@@ -870,9 +872,11 @@ class Collected:
         lanes: dict[str, bool],
         seed: str,
         without: frozenset[str] = frozenset(),
+        traced: dict | None = None,
     ):
         self.statement, self.file, self.nursery = statement, file, nursery
         self.lanes, self.seed, self.without = lanes, seed, without
+        self.traced: dict = {} if traced is None else traced
         self.note = ""  # what a check that passed has to say
         self.printed = ""  # the first thing that the file printed in the trace lane
         self._pool = ThreadPoolExecutor(3, thread_name_prefix="lane")
@@ -1038,6 +1042,10 @@ class Evidence(Collected):
 
     def _call(self, child, case, config, again=False, grid=None, arguments=None) -> Run:
         arguments = self.arguments(case) if arguments is None else arguments
+        asked = case.group, case.name, case.launcher, config, again, grid and tuple(grid)
+        if child.lane == "trace" and asked in self.traced:
+            shown = self.arguments(case, "again") if again else arguments
+            return Run(self, child.lane, case, config, shown, self.traced[asked])
         kata = self.kata.of(case.launcher)
         specs, blobs = describe_arguments(kata, arguments)
         message: dict = {"args": specs, "config": config, "grid": grid}
@@ -1050,7 +1058,10 @@ class Evidence(Collected):
             message["again"] = [len(blobs) + i for i in range(len(second))]
             blobs += second
         seconds = CARD_SECONDS if child.lane == "gpu" else None
-        return Run(self, child.lane, case, config, arguments, child.call(message, blobs, seconds))
+        answer = child.call(message, blobs, seconds)
+        if child.lane == "trace":
+            self.traced[asked] = answer
+        return Run(self, child.lane, case, config, arguments, answer)
 
     def _collect_compile(self) -> list[dict]:
         child = self._child("compile")

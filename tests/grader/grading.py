@@ -88,12 +88,13 @@ def grade(
     lanes: dict[str, bool],
     seed: str,
     without: frozenset[str] = frozenset(),
+    traced: dict | None = None,
 ) -> Scorecard:
-    """Run every check of a kata's suite on one file; `without` as for Evidence."""
+    """Run every check of a kata's suite on one file; `without` and `traced` as for Evidence."""
     module = suite(kata)
     functions = [f for f in vars(module).values() if hasattr(f, "graded")]
     card = Scorecard(kata, str(file), lanes, environment(None), [open_check(f) for f in functions])
-    evidence = collect(module.KATA, file.resolve(), nursery, lanes, seed, without)
+    evidence = collect(module.KATA, file.resolve(), nursery, lanes, seed, without, traced)
     try:
         for verdict, function in zip(card.checks, functions, strict=True):
             error: BaseException | None = None

@@ -56,21 +56,29 @@ def examine(kata: str, kind: str, file: Path, nursery: Nursery, lanes: dict) -> 
     """Grade one file and say what is wrong with the verdict.
 
     Most mutants are caught by the plain cases of the trace lane and nearly all others without the
-    slow ones; only the rest is asked everything, which costs most of the time.
+    slow ones; only the rest is asked everything, which costs most of the time. What one of these
+    looks has seen, the next need not ask again.
     """
+    traced: dict = {}
     groups = frozenset(case.group for case in suite(kata).KATA.cases)
     for without in (groups - PLAIN, SLOW) if kind == "mutant" else ():
-        finding = judged(kata, kind, file, nursery, lanes | {"compile": False}, without)
+        finding = judged(kata, kind, file, nursery, lanes | {"compile": False}, without, traced)
         if not finding.problem:
             return finding
-    return judged(kata, kind, file, nursery, lanes)
+    return judged(kata, kind, file, nursery, lanes, traced=traced)
 
 
 def judged(
-    kata: str, kind: str, file: Path, nursery: Nursery, lanes: dict, without=frozenset()
+    kata: str,
+    kind: str,
+    file: Path,
+    nursery: Nursery,
+    lanes: dict,
+    without=frozenset(),
+    traced=None,
 ) -> Finding:
     """What grading one file says against what it should say."""
-    card = grade(kata, file, nursery, lanes, "selfcheck", without)
+    card = grade(kata, file, nursery, lanes, "selfcheck", without, traced)
     broken = [c for c in card.checks if c.status == "error"]
     failed = [c for c in card.checks if c.status == "failed"]
     if broken:
