@@ -153,21 +153,21 @@ KATA = Kata(
     cases=(
         case("probe", M=20, N=70, K=40),
         case("full", **tiles(1, 1, 1)),
-        case("full", **tiles(2, 1.5, 1)),
+        case("full", **tiles(2, 3, 1)),
         case("ragged", M=1, N=70, K=136),
         case("ragged", M=5, N=70, K=8),
         case("ragged", M=16, N=33, K=96),
         case("ragged", **tiles(1, 1, 1, more=(3, -1, -8))),
         case("groups", **tiles(1, 1, 1), group_size=8),
-        case("groups", M=16, N=64, K=128, group_size=64),
+        case("groups", M=16, N=128, K=128, group_size=64),
         case("groups", **tiles(1, 1, 1), group_size=24),
-        case("groups, deep", M=16, N=64, K=512, group_size=128),
-        case("groups, deep", M=16, N=40, K=320, group_size=136),
-        case("groups, deep", M=1, N=64, K=640, group_size=256),
+        case("groups, deep", M=16, N=128, K=512, group_size=128),
+        case("groups, deep", M=16, N=128, K=384, group_size=136),
+        case("groups, deep", M=16, N=128, K=640, group_size=256),
         case("ragged, groups", M=3, N=33, K=200, group_size=40),
         case("ragged, groups", M=3, N=33, K=296, group_size=128),
         case("deep", **tiles(1, 1, 3, most=(64, 128, 1024))),
-        case("deep", M=16, N=64, K=1024),
+        case("deep", M=16, N=128, K=1024),
         case("ragged, deep", M=1, N=70, K=1048),
         case("ragged, deep", M=33, N=40, K=264),
         case("whole", M=20, N=64, K=512, group_size=64, kind="whole"),
@@ -213,14 +213,35 @@ def test_values(kernel):
     checks.values(kernel)
 
 
-@check("layout", points=12)
+def all_read(kernel, name, cause, *groups):
+    for run in kernel.trace(*groups):
+        run.kernel_ran()
+        unread = run.arguments[KATA.parameters.index(name)].numel()
+        unread -= sum(b["read"] for b in run.facts["buffers"] if b["name"] == name)
+        if unread:
+            raise Wrong(f"{unread:,} elements of {name} are never read ({run.label})", cause)
+
+
+@check("layout", points=3)
+def test_scales(kernel):
+    """Every scale is read."""
+    all_read(kernel, "scales", "layout", "groups")
+
+
+@check("layout", points=9)
 def test_groups(kernel):
     """Each weight has the scale of its own group, whatever the size of groups."""
     checks.group(kernel, "groups", "layout")
     checks.beyond(kernel, "deep", "groups, deep", "layout")
 
 
-@check("accumulate", points=8)
+@check("accumulate", points=3)
+def test_walk(kernel):
+    """All of K is read."""
+    all_read(kernel, "a", "accumulate", "deep")
+
+
+@check("accumulate", points=5)
 def test_accumulate(kernel):
     """All blocks of K are summed."""
     checks.group(kernel, "deep", "accumulate")

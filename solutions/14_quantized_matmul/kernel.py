@@ -74,6 +74,8 @@ def quantized_matmul_kernel(
 
     # The share's blocks of BLOCK_R packed rows; the last one may be part full.
     for start in range(first, last, BLOCK_R):
+        # One step: a block of packed, the part of a and the scales that belong to it.
+
         rows = start + tl.arange(0, BLOCK_R)
         offs_k = 8 * start + tl.arange(0, 8 * BLOCK_R)
 
@@ -87,22 +89,25 @@ def quantized_matmul_kernel(
         packed_ptrs = packed_ptr + rows[:, None] * N + offs_n[None, :]
         packed = tl.load(packed_ptrs, mask=row_mask & col_mask, other=0)
 
-        # Which row of scales belongs to a row of packed? group_size is a multiple of 8, so all
-        # eight weights of an int32 are of one group. Where a block lies within a group, one row
-        # of scales serves all of it.
+        # group_size is a multiple of 8, so all eight weights of an int32 are of one group.
+        first_group = 8 * start // group_size
+        groups = 8 * rows // group_size
+
+        # Where a block lies within a group, one row of scales serves all of it.
         if ONE_GROUP:
-            group = 8 * start // group_size
-            scale = tl.load(scales_ptr + group * N + offs_n[None, :], mask=col_mask, other=0.0)
+            scales_ptrs = scales_ptr + first_group * N + offs_n[None, :]
+            scale = tl.load(scales_ptrs, mask=col_mask, other=0.0)
         else:
-            group = 8 * rows[:, None] // group_size
-            scales_ptrs = scales_ptr + group * N + offs_n[None, :]
+            scales_ptrs = scales_ptr + groups[:, None] * N + offs_n[None, :]
             scale = tl.load(scales_ptrs, mask=row_mask & col_mask, other=0.0)
 
         # One tl.dot for each of the eight nibbles: nibble i of row r meets column 8r + i of a.
         parts = deal(a, BLOCK_M, BLOCK_R)
         for i in tl.static_range(8):
-            # In fp16, as tensor cores want it: one rounding. The products are summed in fp32.
+            # In fp16, as tensor cores want it: one rounding.
             weight = unpack(packed, i) * scale
+
+            # The third argument is what the product is added to, in fp32.
             accumulator = tl.dot(parts[i], weight, accumulator)
 
     # [SPLIT_K, M, N]: with one share the result itself, with several their sums, in fp32.
