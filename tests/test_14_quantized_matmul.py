@@ -154,7 +154,7 @@ KATA = Kata(
         case("probe", M=20, N=70, K=40),
         case("full", **tiles(1, 1, 1)),
         case("full", **tiles(2, 3, 1)),
-        case("ragged", M=1, N=70, K=136),
+        case("ragged", M=1, N=70, K=104),
         case("ragged", M=5, N=70, K=8),
         case("ragged", M=16, N=33, K=96),
         case("ragged", **tiles(1, 1, 1, more=(3, -1, -8))),
