@@ -156,10 +156,10 @@ def quantized_matmul(a, packed, scales, group_size):
     BLOCK_N, BLOCK_R = 128, 16
 
     # A few rows of a make few tiles, and each of them is a long walk: several programs share it,
-    # until the card is full or the shares are down to 512 of K.
+    # until the card is full or the shares are down to 256 of K.
     tiles = triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)
     SPLIT_K = 1
-    while tiles * SPLIT_K < 256 and K // SPLIT_K >= 1024:
+    while tiles * SPLIT_K < 256 and K // SPLIT_K >= 512:
         SPLIT_K *= 2
     out = c
     if SPLIT_K > 1:
