@@ -29,12 +29,11 @@ def load_rows(order_ptr, index_ptr, T, BLOCK_SIZE_T: tl.constexpr):
 
     # The last block may hang over the end. A place beyond it holds no row: no adapter either.
     exists = places < T
-
     rows = tl.load(order_ptr + places, mask=exists, other=0)
     adapters = tl.load(index_ptr + rows, mask=exists, other=-1)
 
-    # The adapters to go through, from the first to the last of the block. Rows without one have -1,
-    # the smallest number there is: they must not be the ones to say where to start.
+    # The adapters to go through, from the first to the last of the block. A row without one has -1,
+    # the smallest number there is, and must not be the one to say where to start.
     first = tl.min(tl.where(adapters >= 0, adapters, 2147483647), axis=0)
 
     last = tl.max(adapters, axis=0)
@@ -68,7 +67,7 @@ def lora_shrink_kernel(
 
             h = tl.zeros((BLOCK_SIZE_T, BLOCK_SIZE_R), dtype=tl.float32)
 
-            # All of D_IN, one block at a time.
+            # All of D_IN, one block at a time: the sum is long, and stays in fp32.
             for start in range(0, D_IN, BLOCK_SIZE_IN):
                 offs_in = start + tl.arange(0, BLOCK_SIZE_IN)
 
@@ -82,7 +81,6 @@ def lora_shrink_kernel(
                 x = tl.load(x_ptrs, mask=x_mask, other=0.0)
                 a = tl.load(a_ptrs, mask=a_mask, other=0.0)
 
-                # Added to what the blocks before gave, in fp32.
                 h = tl.dot(x, a, h)
 
             h_ptrs = h_ptr + rows[:, None] * R + offs_r[None, :]
