@@ -263,11 +263,16 @@ class Run:
 
     @property
     def nothing_to_do(self) -> bool:
-        """An empty sum: the result is all zeros, and the launcher allocated it so."""
-        facts = self.facts["result"]
-        filled = all(fact.get("kind") == "filled" for fact in facts)
-        launched = bool(self.facts["launches"])
-        return filled and not launched and all(not bool(w.any()) for w in self.want)
+        """No kernel was started, and none had to be.
+
+        An empty sum: the result is all zeros, and the launcher allocated it so. Or an update that
+        changes nothing.
+        """
+        if self.facts["launches"]:
+            return False
+        if all(fact.get("kind") == "filled" for fact in self.facts["result"]):
+            return all(not bool(want.any()) for want in self.want)
+        return bool(self.kata.updates) and not any(bool(self.due(i).any()) for i in self.parts)
 
     def _returns_what_was_written(self) -> None:
         others = [b for b in self.facts["buffers"] if b["kind"] != "input" and b["written"]]
