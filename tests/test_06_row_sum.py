@@ -47,9 +47,7 @@ def bound(want, x):
 
 def times(rows, blocks, more=0):
     """Sizes as multiples of the kernel's own block, (rows a program, columns a step)."""
-    return dict(
-        R=lambda block: rows * min(block[0], 64), C=lambda block: max(blocks * block[1] + more, 1)
-    )
+    return dict(R=lambda block: rows * min(block[0], 64), C=lambda block: max(blocks * block[1] + more, 1))
 
 
 KATA = Kata(
