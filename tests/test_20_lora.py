@@ -95,7 +95,8 @@ def bound(want, y, x, a, b, index, scale=1.0):
             exact = known & (math.frexp(s)[0] in (0.5, -0.5))
             off = ((s * h).to(dtype).double() - s * h).abs()
             error = error.maximum(torch.where(exact, off, half_ulp(s * h, dtype)) / abs(s))
-        error += (a.shape[1] + 8) * EPS32 * h.abs() + terms * EPS32 * size
+        error += (a.shape[1] + 8) * EPS32 * h.abs()
+        error += torch.where(known, 0.0, terms * EPS32) * size
         out[rows] += abs(scale) * (error @ b_adapter.abs().T)
     return out
 
@@ -159,17 +160,17 @@ KATA = Kata(
         case("ragged", T=16, D_IN=77, D_OUT=128, R=16, scale=-2.0),
         case("ragged", T=16, D_IN=128, D_OUT=101, R=16, scale=0.5),
         case("ragged", T=16, D_IN=128, D_OUT=128, R=9),
-        case("ragged", T=5, D_IN=20, D_OUT=9, R=40, dtype=BF16),
-        case("adapters", T=16, D_IN=128, D_OUT=128, R=16, L=4),
+        case("ragged", T=5, D_IN=20, D_OUT=9, R=40),
+        case("adapters", T=16, D_IN=128, D_OUT=256, R=16, L=4),
         case("layout", **PLAIN, D_OUT=128, L=3),
         case("layout, ragged", T=10, D_IN=40, D_OUT=50, R=16, L=10, who="own"),
         case("layout, ragged", T=41, D_IN=90, D_OUT=40, R=7, L=4),
         case("skipped", T=22, D_IN=128, D_OUT=128, R=16, L=3, who="skipped"),
-        case("skipped", T=35, D_IN=60, D_OUT=70, R=3, L=2, who="skipped", dtype=BF16, scale=3.0),
+        case("skipped", T=35, D_IN=12, D_OUT=70, R=3, L=2, who="skipped", dtype=BF16),
         case("skipped", T=7, D_IN=20, D_OUT=33, R=4, L=2, who="none"),
         case("deep", T=16, D_IN=2049, D_OUT=64, R=16),
-        case("deep", T=8, D_IN=2304, D_OUT=40, R=16, kind="swamped", scale=0.5),
-        case("deep", T=8, D_IN=2304, D_OUT=40, R=8, kind="swamped", scale=0.5, dtype=BF16),
+        case("deep", T=8, D_IN=2176, D_OUT=40, R=16, kind="swamped", scale=0.5),
+        case("deep", T=8, D_IN=2176, D_OUT=40, R=8, kind="swamped", scale=0.5, dtype=BF16),
         case("deep", T=6, D_IN=70, D_OUT=50, R=256, scale=0.25),
         case("precision", T=12, D_IN=128, D_OUT=64, R=16, kind="picked"),
         case("precision", T=12, D_IN=128, D_OUT=64, R=16, kind="picked", dtype=BF16),

@@ -51,5 +51,5 @@ def lora(y, x, a, b, index, scale=1.0):
     shrink[(T, parts)](
         x, a, index, h, I, R, triton.cdiv(I, parts), BI=BI, BR=triton.next_power_of_2(R)
     )
-    expand[(triton.cdiv(T * O, 512),)](y, b, index, h, scale, T, O, R, BO=512)
+    expand[(triton.cdiv(T * O, 2048),)](y, b, index, h, scale, T, O, R, BO=2048)
     return y
