@@ -1,6 +1,6 @@
-"""layout: the matrices in b are taken to be as large as those in a
+"""layout: the step from one matrix of b to the next leaves out the rank
 
-symptom: right for adapter 0, and for square layers
+symptom: right for adapter 0 alone
 """
 
 import torch
@@ -78,7 +78,7 @@ def lora_expand_kernel(
     for adapter in range(first, last + 1):
         mine = adapters == adapter
         if tl.max(mine.to(tl.int32), axis=0) > 0:
-            b_adapter_ptr = b_ptr + adapter * D_IN * R
+            b_adapter_ptr = b_ptr + adapter * D_OUT
             h_mask = mine[:, None] & (offs_r[None, :] < R)
             b_mask = (offs_r[:, None] < R) & (offs_out[None, :] < D_OUT)
             y_mask = mine[:, None] & (offs_out[None, :] < D_OUT)
