@@ -161,7 +161,7 @@ KATA = Kata(
         case("ragged", T=16, D_IN=128, D_OUT=101, R=16, scale=0.5),
         case("ragged", T=16, D_IN=128, D_OUT=128, R=9),
         case("ragged", T=5, D_IN=20, D_OUT=9, R=40),
-        case("adapters", T=16, D_IN=128, D_OUT=256, R=16, L=4),
+        case("adapters", T=16, D_IN=128, D_OUT=128, R=16, L=4),
         case("layout", **PLAIN, D_OUT=128, L=3),
         case("layout, ragged", T=10, D_IN=40, D_OUT=50, R=16, L=10, who="own"),
         case("layout, ragged", T=41, D_IN=90, D_OUT=40, R=7, L=4),
