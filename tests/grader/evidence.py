@@ -264,12 +264,18 @@ class Run:
 
     @property
     def nothing_to_do(self) -> bool:
-        """No kernel is needed: zeros, allocated so (an empty sum), or what an argument holds, copied."""
-        kinds = {fact.get("kind") for fact in self.facts["result"]}
+        """No kernel was started, and none had to be.
+
+        An empty sum: the result is all zeros, and the launcher allocated it so. An update that
+        changes nothing. What an argument holds, copied.
+        """
         if self.facts["launches"]:
             return False
+        kinds = {fact.get("kind") for fact in self.facts["result"]}
         if kinds == {"filled"}:
-            return all(not bool(w.any()) for w in self.want)
+            return all(not bool(want.any()) for want in self.want)
+        if self.kata.updates:
+            return not any(bool(self.due(part).any()) for part in self.parts)
         tensors = [a for a in self.arguments if isinstance(a, torch.Tensor)]
         return kinds == {"copy"} and all(
             any(

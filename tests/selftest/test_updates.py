@@ -330,3 +330,56 @@ def test_shapes_of_results_default_to_those_of_the_parameters():
     x, y = torch.zeros(3), torch.zeros(4, dtype=torch.float16)
     assert KATA.expected([x, y]) == [((3,), torch.float32), ((4,), torch.float16)]
     assert KATA.updates == ("y",)
+
+
+# ---- an update that changes nothing ----------------------------------------------------------------
+
+GROW = Kata(  # y += k in place
+    launcher="grow",
+    parameters=("y", "k"),
+    returns=("y",),
+    inputs=lambda draw, n, k: [draw.integers((n,), torch.float32, 1, 9), k],
+    reference=lambda y, k: y + k,
+    bound=lambda want, y, k: 0 * want,
+    widen=lambda block, y, k: (-(-y.numel() // block[0]),),
+    cost=lambda y, k: Cost(y.nbytes, y.nbytes),
+    baseline=lambda y, k: y + k,
+    speed_case=dict(n=1024, k=1),
+    cases=(case("probe", n=40, k=3), case("full", n=32, k=2), case("edge", n=32, k=0)),
+)
+
+GROWS = """
+@triton.jit
+def kernel(y_ptr, k, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, tl.load(y_ptr + at, mask=at < n) + k, mask=at < n)
+
+def grow(y, k):
+    if k != 0:
+        kernel[(triton.cdiv(y.numel(), 16),)](y, k, y.numel(), BLOCK=16)
+    return y
+"""
+
+
+def grown(nursery, tmp_path, old="", new="") -> Evidence:
+    file = tmp_path / "kernel.py"
+    file.write_text(HEADER + GROWS.replace(old, new))
+    return Evidence(GROW, file, nursery, {"trace": True}, "selftest")
+
+
+def test_an_update_that_changes_nothing_needs_no_kernel(nursery, tmp_path):
+    evidence = grown(nursery, tmp_path)
+    checks.values(evidence)
+    checks.contract(evidence)
+
+
+def test_one_that_changes_something_does(nursery, tmp_path):
+    evidence = grown(nursery, tmp_path, "k != 0", "k == 3")
+    with pytest.raises(Wrong, match="grow launches no kernel"):
+        checks.values(evidence)
+
+
+def test_nothing_to_add_is_no_leave_to_return_something_else(nursery, tmp_path):
+    evidence = grown(nursery, tmp_path, "return y", "return y if k else torch.empty_like(y)")
+    with pytest.raises(Wrong, match="y is to be updated in place and returned"):
+        checks.contract(evidence)
