@@ -886,11 +886,10 @@ class Collected:
         self.note = ""  # what a check that passed has to say
         self.printed = ""  # the first thing that the file printed in the trace lane
         self._pool = ThreadPoolExecutor(3, thread_name_prefix="lane")
-        self._futures: dict[str, Future] = {
-            lane: self._pool.submit(collect)
-            for lane, collect in self.collectors().items()
-            if lanes.get(lane)
-        }
+        self._futures: dict[str, Future] = {}
+        for lane, collect in self.collectors().items():
+            if lanes.get(lane):  # a lane may look for those that were begun before it
+                self._futures[lane] = self._pool.submit(collect)
 
     def collectors(self) -> dict[str, Callable[[], list]]:
         """What is run for each lane that has something to say, in the background."""
