@@ -3,7 +3,7 @@
 import pytest
 import torch
 from grader import checks
-from grader.evidence import NotJudged, RightOnCard
+from grader.evidence import Collected, NotJudged, RightOnCard
 from grader.gpu import BAND, BULK_STORE, CardMemory, pattern
 from grader.grading import settle
 from grader.kata import lay_out
@@ -189,3 +189,14 @@ def test_what_cannot_be_traced_stays_open_when_the_card_finds_faults(monkeypatch
     with pytest.raises(NotJudged) as raised:
         checks.each([Untraceable()], puzzled)
     assert not isinstance(raised.value, RightOnCard)
+
+
+def test_a_lane_sees_those_that_were_begun_before_it(nursery):
+    class Two(Collected):
+        def collectors(self):
+            return {"trace": list, "gpu": lambda: ["trace" in self._futures]}
+
+    for _ in range(50):
+        both = Two(None, None, nursery, {"trace": True, "gpu": True}, "seed")
+        assert both._futures["gpu"].result() == [True]
+        both.close()
