@@ -20,16 +20,25 @@ TARGETS = ("sm_90", "sm_80", "sm_89", "sm_100", "gfx942")  # the first compiles 
 
 # What it may take to sort, count and scan ids, and to move things about by them: operators that do
 # arithmetic are allowed on whole numbers alone (see `watch`).
-MOVING = ("index", "index_select", "gather", "take", "masked_select", "scatter_.src")
+MOVING = (
+    "index",
+    "index_select",
+    "gather",
+    "take",
+    "masked_select",
+    "scatter_.src",
+    "ceil",
+    "floor",
+)
 COUNTING = MOVING + tuple(
     f"{name} of whole numbers"
     for name in (
         "sort argsort topk unique_consecutive unique_dim _unique2 bincount histc searchsorted bucketize "
-        "isin cumsum cumsum_ sum any all count_nonzero max min amax amin argmax argmin nonzero diff "
+        "isin cumsum cumsum_ sum any all count_nonzero max min amax amin aminmax argmax argmin nonzero diff "
         "flip roll cat stack repeat repeat_interleave constant_pad_nd where masked_fill masked_fill_ "
         "tril triu arange eq ne lt le gt ge logical_and logical_or logical_not bitwise_and bitwise_or "
         "bitwise_not bitwise_left_shift bitwise_right_shift __lshift__ __rshift__ add add_ sub sub_ rsub "
-        "mul mul_ neg abs div div_ floor_divide floor_divide_ remainder fmod ceil floor maximum minimum "
+        "mul mul_ neg abs div div_ floor_divide floor_divide_ remainder fmod scalar_tensor maximum minimum "
         "clamp clamp_ clamp_min clamp_max scatter scatter_ scatter_add scatter_add_ scatter_reduce "
         "index_add index_add_ index_put index_put_ index_copy_ index_fill_ put_ _to_copy "
         "_local_scalar_dense"
