@@ -45,8 +45,8 @@ def inputs(draw, T, D_IN, D_OUT, E=1, k=1, dtype=F16, kind="plain", who="any", a
         topk_weights.mul_(1.37e-6)
     if kind == "large":  # beyond what fp16 holds
         topk_weights.mul_(1e6)
-    if kind == "odd":  # what one token alone may see, and one expert's tokens in one column
-        x[1], weights[0, 3] = float("nan"), float("nan")
+    if kind == "odd":  # what one token may see, what the tokens of one expert, and nobody
+        x[1], weights[1, 3] = float("nan"), float("nan")
         weights[::2] = float("inf")
     return [x, weights, topk_weights, topk_ids]
 
