@@ -23,7 +23,7 @@ FILLED = {
 COPY = {"clone", "copy_", "contiguous", "copy"}
 QUERY = {"is_pinned", "sym_size", "sym_stride", "sym_numel", "is_contiguous", "dim", "numel",
          "is_strides_like_format", "is_non_overlapping_and_dense", "device", "layout",
-         "stride", "size", "storage_offset", "record_stream"}  # fmt: skip
+         "stride", "size", "storage_offset", "record_stream", "_unsafe_view"}  # fmt: skip
 ZEROS = {"zeros", "zeros_like", "new_zeros"}
 LOOKS = {"tolist", "numpy", "__array__", "__dlpack__", "item"}  # Python gets what a tensor holds
 

@@ -47,6 +47,7 @@ def foreign(work, *tensors, memory=None, allowed=()):
         lambda x: x.unsqueeze(0).squeeze(0),
         lambda x: x.expand(2, 3, 4),
         lambda x: x.flatten(),
+        lambda x: x.T.flatten(),
         lambda x: torch.as_strided(x, (2, 2), (1, 1)),
         lambda x: x.view(torch.int32),
         lambda x: x.chunk(2),

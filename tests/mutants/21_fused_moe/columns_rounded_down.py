@@ -1,7 +1,4 @@
-"""reduction: the contributions are averaged, though their weights see to that already
-
-symptom: too small by k
-"""
+"""grid: the last columns get no program if the block does not divide their number"""
 
 import torch
 import triton
@@ -107,7 +104,7 @@ def combine_kernel(
         part_ptrs = parts_ptr + (token * TOP_K + j) * D_OUT + column
         y += tl.load(part_ptrs, mask=mask, other=0.0).to(tl.float32)
 
-    tl.store(y_ptr + offsets, (y / TOP_K).to(y_ptr.dtype.element_ty), mask=mask)
+    tl.store(y_ptr + offsets, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
 def fused_moe(x, weights, topk_weights, topk_ids):
@@ -137,7 +134,7 @@ def fused_moe(x, weights, topk_weights, topk_ids):
     if n_blocks > 0:
         routing = route(topk_ids, E, BLOCK_SIZE_T, n_blocks)
 
-        grid = (triton.cdiv(D_OUT, BLOCK_SIZE_OUT), n_blocks)
+        grid = (max(D_OUT // BLOCK_SIZE_OUT, 1), n_blocks)
 
         expert_kernel[grid](
             x,
