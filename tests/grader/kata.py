@@ -18,6 +18,33 @@ import torch
 
 TARGETS = ("sm_90", "sm_80", "sm_89", "sm_100", "gfx942")  # the first compiles every case
 
+# What it may take to sort, count and scan ids, and to move things about by them: operators that do
+# arithmetic are allowed on whole numbers alone (see `watch`).
+MOVING = (
+    "index",
+    "index_select",
+    "gather",
+    "take",
+    "masked_select",
+    "scatter_.src",
+    "ceil",
+    "floor",
+)
+COUNTING = MOVING + tuple(
+    f"{name} of whole numbers"
+    for name in (
+        "sort argsort topk unique_consecutive unique_dim _unique2 bincount histc searchsorted bucketize "
+        "isin cumsum cumsum_ sum any all count_nonzero max min amax amin aminmax argmax argmin nonzero diff "
+        "flip roll cat stack repeat repeat_interleave constant_pad_nd where masked_fill masked_fill_ "
+        "tril triu arange eq ne lt le gt ge logical_and logical_or logical_not bitwise_and bitwise_or "
+        "bitwise_not bitwise_left_shift bitwise_right_shift __lshift__ __rshift__ add add_ sub sub_ rsub "
+        "mul mul_ neg abs div div_ floor_divide floor_divide_ remainder fmod scalar_tensor maximum minimum "
+        "clamp clamp_ clamp_min clamp_max scatter scatter_ scatter_add scatter_add_ scatter_reduce "
+        "index_add index_add_ index_put index_put_ index_copy_ index_fill_ put_ _to_copy "
+        "_local_scalar_dense"
+    ).split()
+)
+
 
 @dataclass(frozen=True)
 class Case:
@@ -107,7 +134,8 @@ class Kata(Statement):
                 or "". Reference and suspects then take the result first too, (got, *arguments), and
                 tell what it must be, given that choice. `got` is the result, a list of several, in
                 fp64 or as it is; NaN stands where no kernel has written.
-    allowed     PyTorch operators the contract lets the launcher use beyond allocating and viewing
+    allowed     PyTorch operators the contract lets the launcher use beyond allocating and viewing;
+                COUNTING has those that sort and count ids
     """
 
     inputs: Callable

@@ -23,14 +23,20 @@ FILLED = {
 COPY = {"clone", "copy_", "contiguous", "copy"}
 QUERY = {"is_pinned", "sym_size", "sym_stride", "sym_numel", "is_contiguous", "dim", "numel",
          "is_strides_like_format", "is_non_overlapping_and_dense", "device", "layout",
-         "stride", "size", "storage_offset", "record_stream"}  # fmt: skip
+         "stride", "size", "storage_offset", "record_stream", "_unsafe_view"}  # fmt: skip
+ZEROS = {"zeros", "zeros_like", "new_zeros"}
 LOOKS = {"tolist", "numpy", "__array__", "__dlpack__", "item"}  # Python gets what a tensor holds
+
+WHOLE = " of whole numbers"
 
 
 class Watch(TorchDispatchMode):
     """Notes foreign operations while active. `memory` moves allocations into guarded buffers.
 
-    `allowed`: further operator names that a kata's contract permits, such as "sort".
+    `allowed`: further operator names that a kata's contract permits, such as "sort"; or "sort of
+    whole numbers", where it may sort and count ids but not do arithmetic: then what the operator
+    takes, or what it gives, must be whole numbers or booleans alone. And then such tensors may come
+    from Python lists, even after a look at what other tensors hold.
     """
 
     def __init__(self, file: str, memory=None, recorder=None, allowed=()):
@@ -38,7 +44,8 @@ class Watch(TorchDispatchMode):
         self.file = file
         self.memory: Any = memory
         self.recorder = recorder
-        self.allowed = set(allowed)
+        self.allowed = {name for name in allowed if not name.endswith(WHOLE)}
+        self.counting = {name.removesuffix(WHOLE) for name in allowed} - self.allowed
         self.foreign: dict[str, dict] = {}
         self.copies: list[dict] = []
         self.allocations: list[dict] = []
@@ -73,15 +80,17 @@ class Watch(TorchDispatchMode):
             return self._allocate(func(*args, **kwargs), "empty")
         if name in FILLED:
             looked = self.memory is not None and getattr(self.memory, "looked", False)
-            kind = "filled" if not looked or self.memory.few(1) else "foreign"
             out = func(*args, **kwargs)
+            ids = self.counting and (name in ZEROS or _whole(out))
+            kind = "filled" if not looked or ids or self.memory.few(1) else "foreign"
             if name.endswith("_"):
                 self._settle(args[0], kind)
                 return out
             return self._allocate(out, kind)
         if name == "lift_fresh":  # the end of torch.tensor, torch.as_tensor and their like
             out = func(*args, **kwargs)
-            return self._allocate(out, "filled") if self._few(out) else out
+            ids = self.counting and _whole(out) and self._known(out) is None
+            return self._allocate(out, "filled") if ids or self._few(out) else out
         if name in COPY or (name == "_to_copy" and self._same(args[0], kwargs)):
             kind = "copy" if self._own(args[1 if name in ("copy_", "copy") else 0]) else "foreign"
             out = func(*args, **kwargs)
@@ -90,14 +99,20 @@ class Watch(TorchDispatchMode):
                 self._settle(args[0], kind)
                 return out
             return self._allocate(out, kind)
-        if name in QUERY or name in self.allowed or _is_view(func):
-            out = func(*args, **kwargs)
-            return self._allocate_all(out) if name in self.allowed else out
+        if name in QUERY or _is_view(func):
+            return func(*args, **kwargs)
         body = _python_body(name, args)
         if body is not None:
             with self:  # it is Python once more, and seen as the launcher is
                 return body(*args, **kwargs)
         out = func(*args, **kwargs)
+        names = {name, f"{name}.{func._overloadname}"}
+        counts = names & self.counting and (_whole((args, kwargs)) or _whole(out, some=True))
+        if counts or names & self.allowed:
+            if func._schema.is_mutable:
+                for leaf in tree_leaves(out):
+                    self._settle(leaf, "copy")
+            return self._allocate_all(out)
         # Without a tensor it asks something, or marks the place for a profiler.
         if any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves((args, kwargs, out))):
             self._note(name)
@@ -200,6 +215,13 @@ def _python_body(name: str, args):
     device = next((a.device.type for a in args if isinstance(a, torch.Tensor)), None)
     bodies = made._backend_fns  # private, as OPDEFS is: seen the same in PyTorch 2.5 to 2.13
     return bodies.get(device, bodies.get(None))
+
+
+def _whole(tree, some: bool = False) -> bool:
+    """Whether all tensors in this hold whole numbers or booleans; `some`: and there are any."""
+    tensors = [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+    whole = (not (t.is_floating_point() or t.is_complex()) for t in tensors)
+    return all(whole) and bool(tensors or not some)
 
 
 def _is_view(func) -> bool:

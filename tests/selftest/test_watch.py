@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from grader.guard import Guard
+from grader.kata import COUNTING
 from grader.memory import Memory
 from grader.watch import Watch
 from torch import library
@@ -46,6 +47,7 @@ def foreign(work, *tensors, memory=None, allowed=()):
         lambda x: x.unsqueeze(0).squeeze(0),
         lambda x: x.expand(2, 3, 4),
         lambda x: x.flatten(),
+        lambda x: x.T.flatten(),
         lambda x: torch.as_strided(x, (2, 2), (1, 1)),
         lambda x: x.view(torch.int32),
         lambda x: x.chunk(2),
@@ -88,6 +90,64 @@ def test_arithmetic_is_not(work, name, x):
 def test_what_a_kata_allows(x):
     assert foreign(lambda x: x.flatten().sort(), x) == ["sort"]
     assert foreign(lambda x: x.flatten().sort(), x, allowed=["sort"]) == []
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda x, ids: torch.sort(ids.flatten(), stable=True),
+        lambda x, ids: torch.bincount(ids.flatten(), minlength=9).cumsum(0),
+        lambda x, ids: torch.unique(ids, return_counts=True, return_inverse=True),
+        lambda x, ids: torch.nn.functional.one_hot(ids.long(), 9).sum((0, 1)),
+        lambda x, ids: torch.searchsorted(ids.flatten().sort().values, torch.arange(10)),
+        lambda x, ids: ((ids == 3).sum() + 15) // 16 * 16,
+        lambda x, ids: torch.ceil(torch.bincount(ids.flatten()) / 16).int(),
+        lambda x, ids: torch.zeros(9, dtype=torch.int32).scatter_add_(
+            0, ids.flatten().long(), torch.ones(12, dtype=torch.int32)
+        ),
+        lambda x, ids: torch.full((32,), 12).index_put_(
+            (ids.flatten().long(),), ids.flatten().long()
+        ),
+        lambda x, ids: torch.repeat_interleave(
+            torch.arange(9), torch.bincount(ids.flatten(), minlength=9)
+        ),
+        lambda x, ids: torch.tensor(
+            [n for n in ids.flatten().tolist() if n > 2], dtype=torch.int32
+        ),
+        lambda x, ids: torch.where(ids > 2, ids, -1).max().item(),
+        lambda x, ids: torch.nn.functional.pad(ids.flatten().diff(), (1, 0)),
+        lambda x, ids: x[(ids == 3).nonzero()[:, 0]],
+        lambda x, ids: x.gather(1, ids.long() % 4),
+        lambda x, ids: torch.zeros(3, 9).scatter_(1, ids.long(), x),
+    ],
+)
+def test_ids_may_be_sorted_and_counted(work, x):
+    ids = torch.tensor([[1, 2, 3, 4], [8, 3, 0, 1], [0, 2, 4, 3]], dtype=torch.int32)
+    memory = Memory()
+    with Watch(FILE, memory, None, COUNTING) as watch:
+        work(x, ids)
+    assert list(watch.foreign) == []
+    assert not any(buffer.tampered() or buffer.kind == "foreign" for buffer in memory.buffers)
+
+
+@pytest.mark.parametrize(
+    ("work", "name"),
+    [
+        (lambda x: x.sum(0), "sum"),
+        (lambda x: x * 2, "mul"),
+        (lambda x: x.to(torch.float16), "_to_copy"),
+        (lambda x: torch.zeros(3, 4).index_add_(0, torch.arange(3), x), "index_add_"),
+        (lambda x: torch.zeros(3, 4).scatter_add_(0, (x > 2).long(), x), "scatter_add_"),
+        (lambda x: torch.zeros(3, 4).scatter_(0, (x > 2).long(), x, reduce="add"), "scatter_"),
+        (lambda x: x.cumsum(0), "cumsum"),
+        (lambda x: torch.where(x > 1, x, 0.0), "where"),
+        (lambda x: x[0].sum().item(), "sum"),
+        (lambda x: x[0, 0].item(), "_local_scalar_dense"),
+        (lambda x: torch.arange(4).float() @ x.T, "mm"),
+    ],
+)
+def test_and_nothing_else_is_summed(work, name, x):
+    assert name in foreign(work, x, allowed=COUNTING)
 
 
 def test_the_line_of_the_first_use(x):
