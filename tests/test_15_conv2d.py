@@ -1,0 +1,268 @@
+"""Kata 15, conv2d: `conv2d(x, weight, stride, padding)` as a product that gathers its windows."""
+
+import torch
+from grader import checks
+from grader.evidence import Wrong
+from grader.grading import check
+from grader.kata import Cost, Kata, case
+from grader.oracle import EPS32
+
+F16, F32 = torch.float16, torch.float32
+
+
+def inputs(draw, N, C, H, W, O, KH=1, KW=1, stride=1, padding=0, dtype=F16, kind="normal"):
+    std = 300.0 if kind == "large" else 1.0  # beyond what fp16 holds
+    x = draw.normal((N, C, H, W), dtype, mean=0.1, std=std)
+    return [x, draw.normal((O, C, KH, KW), dtype, mean=0.1, std=std), stride, padding]
+
+
+def size(x, weight, stride=1, padding=0):
+    """Shape of the result; a kernel larger than the padded image fits nowhere in it."""
+    fits = [
+        max((n + 2 * padding - k) // stride + 1, 0)
+        for n, k in zip(x.shape[2:], weight.shape[2:], strict=True)
+    ]
+    return (x.shape[0], weight.shape[0], *fits)
+
+
+def reference(x, weight, stride=1, padding=0, pad=torch.nn.functional.pad):
+    """A product of matrices for each tap, and the sum of all taps."""
+    out = x.new_zeros(size(x, weight, stride, padding))
+    padded = pad(x, (padding,) * 4)
+    for i in range(weight.shape[2]):
+        for j in range(weight.shape[3]):
+            under = padded[:, :, i:, j:][:, :, ::stride, ::stride][..., : out.shape[2], : out.shape[3]]
+            out += torch.einsum("oc,nchw->nohw", weight[:, :, i, j], under)
+    return out
+
+
+def bound(want, x, weight, stride=1, padding=0):
+    """fp32 sums in any order, and with the truncation that tensor cores allow themselves."""
+    K = weight[0].numel() if weight.numel() else 0
+    return (4 + K / 16) * 4 * EPS32 * reference(x.double().abs(), weight.double().abs(), stride, padding)
+
+
+def first_tap(x, weight, stride, padding):
+    one = torch.zeros_like(weight)
+    one[:, :, 0, 0] = weight[:, :, 0, 0]
+    return reference(x, one, stride, padding)
+
+
+def repeat(x, sides):
+    return torch.nn.functional.pad(x, sides, mode="replicate")
+
+
+def widen(block, x, weight, stride=1, padding=0):
+    N, O, OH, OW = size(x, weight, stride, padding)
+    return (-(-O // block[0]) * -(-N * OH * OW // block[1]),)
+
+
+def cost(x, weight, stride=1, padding=0):
+    N, O, OH, OW = size(x, weight, stride, padding)
+    written = N * O * OH * OW
+    return Cost(x.nbytes + weight.nbytes, written * x.element_size(), 2 * written * weight[0].numel())
+
+
+def plain(o, p, c=64, more=(0, 0), **sizes):
+    """An image and a kernel of one pixel: the product of two matrices, so many tiles and a few more.
+
+    Which side of a tile counts pixels is the kernel's own affair: the longer one has to fit both.
+    """
+
+    def side(times, plus, apart=1):
+        return lambda block: max(min(max(block[:2]), 128) * times // apart + plus, 1)
+
+    return dict(N=1, C=c, H=side(p, 0, 16), W=16 + more[1], O=side(o, more[0])) | sizes
+
+
+def taps(KH, KW, stride=1, padding=0, N=2, C=20, H=9, W=8, O=12, **more):
+    return dict(N=N, C=C, H=H, W=W, O=O, KH=KH, KW=KW, stride=stride, padding=padding) | more
+
+
+KATA = Kata(
+    launcher="conv2d",
+    parameters=("x", "weight", "stride", "padding"),
+    inputs=inputs,
+    reference=reference,
+    bound=bound,
+    result=lambda x, *more: [(size(x, *more), x.dtype)],
+    widen=widen,
+    cost=cost,
+    baseline=torch.nn.functional.conv2d,
+    speed_case=dict(N=32, C=256, H=56, W=56, O=256, KH=3, KW=3, padding=1),
+    bench_sizes=tuple(
+        dict(N=n, C=256, H=56, W=56, O=256, KH=3, KW=3, padding=1) for n in (1, 4, 16, 32)
+    ),
+    figures=(
+        dict(N=32, C=256, H=56, W=56, O=256, KH=3, KW=3, padding=1),
+        dict(N=32, C=128, H=112, W=112, O=256, KH=3, KW=3, stride=2, padding=1),
+        dict(N=32, C=512, H=56, W=56, O=256),
+    ),
+    marks=(0.6, 0.95),
+    usual_block=(64, 64),
+    suspects=(
+        (
+            "layout",
+            "The kernel is flipped, as in a convolution on paper.",
+            lambda x, w, *more: reference(x, w.flip(2, 3), *more),
+        ),
+        (
+            "layout",
+            "Rows and columns of the kernel are exchanged.",
+            lambda x, w, *more: reference(x, w.mT, *more),
+        ),
+        ("accumulate", "Only the first tap is summed.", first_tap),
+        (
+            "accumulate",
+            "Only the first 64 channels are summed.",
+            lambda x, w, *more: reference(x[:, :64], w[:, :64], *more),
+        ),
+        (
+            "accumulate",
+            "Only the first 32 channels are summed.",
+            lambda x, w, *more: reference(x[:, :32], w[:, :32], *more),
+        ),
+        (
+            "mask",
+            "Beyond the border the image goes on with its last pixel, where zeros belong.",
+            lambda *all: reference(*all, pad=repeat),
+        ),
+    ),
+    cases=(
+        case("probe", N=1, C=13, H=7, W=20, O=90),
+        case("full", **plain(1, 1)),
+        case("full", **plain(2, 3)),
+        case("ragged", **plain(1, 1, c=61, more=(-1, 1))),
+        case("ragged", **plain(1, 1, c=5, more=(1, -1))),
+        case("images", **plain(1, 1, N=4, H=5, W=13)),
+        case("images", **plain(1, 1, N=3, H=16)),
+        case("strided", **plain(1, 1, H=1, W=127, stride=2)),
+        case("strided", **plain(1, 1, H=1, W=190, stride=3)),
+        case("deep", **plain(1, 1, c=256)),
+        case("ragged, deep", N=1, C=150, H=5, W=7, O=20),
+        case("taps", **taps(3, 3)),
+        case("taps", **taps(5, 3, W=6)),
+        case("taps", **taps(2, 4, H=7, stride=2)),
+        case("taps", **taps(1, 3, C=70, H=3)),
+        case("padded", **taps(1, 1, padding=1, H=5)),
+        case("padded", **taps(3, 3, padding=1)),
+        case("padded", **taps(3, 3, padding=1, stride=2, C=70, H=7, W=6)),
+        case("padded", **taps(7, 7, padding=3, stride=2, N=1, C=3, H=8, W=11)),
+        case("padded", **taps(2, 3, padding=4, N=1, C=3, H=2, W=5)),
+        case("precision", **plain(1, 1, c=32, dtype=F32)),
+        case("precision", N=1, C=20, H=3, W=5, O=9, kind="large", dtype=F32),
+        case("precision, deep", **taps(3, 3, C=40, padding=1, N=1, H=5, dtype=F32)),
+        case("many", N=37, C=3, H=7, W=9, O=33),
+        case("sample", N=4, C=3, H=67, W=66, O=72, KH=2),
+        case("edge", N=0, C=3, H=4, W=5, O=6, KH=3, KW=3),
+        case("edge", N=2, C=3, H=4, W=5, O=0, KH=3, KW=3),
+        case("edge", **taps(3, 3, C=0)),
+        case("edge", **taps(3, 3, H=2)),
+        case("edge", **taps(4, 3, H=4, W=3)),
+        case("edge", **taps(3, 3, N=1, C=1, O=1, padding=1)),
+        case("edge", N=1, C=1, H=1, W=1, O=1, stride=3, dtype=F32),
+        case("edge", **taps(5, 5, padding=2, N=1, C=2, H=1, W=2, dtype=F32)),
+        case("edge", **taps(3, 2, stride=4, H=11, W=7)),
+        case("again", **taps(2, 2, padding=1, H=4)),
+        case("tuned", **taps(2, 2, H=4)),
+        case("compile", N=8, C=64, H=56, W=56, O=128, KH=3, KW=3, padding=1),
+        case("compile", N=1, C=3, H=9, W=8, O=20, KH=5, KW=3, stride=2),
+        case("compile", N=1, C=20, H=9, W=8, O=20, KH=3, KW=3, padding=1, dtype=F32),
+    ),
+)
+
+
+def holds(kernel, *groups):
+    """Whether all cases of these groups are right, so that what a harder case lacks is new."""
+    return all(
+        run.answer.error is None and run.mismatch(written_only=True) is None
+        for run in kernel.trace(*groups)
+    )
+
+
+@check("grid", points=10)
+def test_grid(kernel):
+    """A program for every tile of the result."""
+    checks.grid(kernel)
+
+
+@check("offsets", points=10)
+def test_offsets(kernel):
+    """Each program works on its own tile, and knows where its pixels lie."""
+    checks.offsets(kernel)
+    checks.group(kernel, "images", "offsets")
+
+
+@check("mask", points=15)
+def test_mask(kernel):
+    """The edges of the sizes, and the border of the image: zeros, not its neighbours."""
+    checks.mask(kernel)
+    checks.beyond(kernel, "deep", "ragged, deep", "mask")
+    if holds(kernel, "images", "strided", "deep", "taps"):
+        checks.beyond(kernel, "taps", "padded", "mask")
+
+
+@check("values", points=5)
+def test_values(kernel):
+    """A kernel of one pixel: the product of one block of channels."""
+    checks.values(kernel)
+
+
+@check("layout", points=15)
+def test_windows(kernel):
+    """Each tap meets its own pixel of x; PyTorch does not unfold them."""
+    checks.group(kernel, "strided", "layout")
+    if holds(kernel, "images", "strided", "deep"):
+        checks.beyond(kernel, "deep", "taps", "layout")
+    for run in kernel.trace("taps"):
+        moved = sum(copy["bytes"] for copy in run.facts.get("copies", ()))
+        cost = run.kata.cost(*run.arguments)
+        if moved > 2 * (cost.read + cost.written):  # a copy in another order or two is fine
+            text = f"PyTorch copies {moved:,} bytes, {run.arguments[0].nbytes:,} would be all of x"
+            raise Wrong(f"{text} ({run.label})", "layout", run.facts["copies"][-1]["line"])
+
+
+@check("accumulate", points=10)
+def test_accumulate(kernel):
+    """All blocks of channels are summed."""
+    checks.group(kernel, "deep", "accumulate")
+
+
+@check("precision", points=8)
+def test_precision(kernel):
+    """fp32 is multiplied as fp32, not as TF32."""
+    checks.group(kernel, "precision", "precision")
+    if holds(kernel, "images", "strided", "deep", "taps", "padded"):
+        checks.beyond(kernel, "deep", "precision, deep", "precision")
+
+
+@check("robust", points=5)
+def test_contract(kernel):
+    """Any size of the contract, none and one too, also on a second call."""
+    checks.contract(kernel)
+
+
+@check("robust", points=2, lane="compile")
+def test_compiles(kernel):
+    """The compiler accepts the kernel for every chip."""
+    checks.compiles(kernel)
+
+
+@check("accumulate", points=5, lane="compile")
+def test_tensor_cores(kernel):
+    """fp16 runs on the tensor cores, summed in fp32."""
+    checks.fp32_accumulators(kernel)
+    checks.tensor_cores(kernel, but="float32")
+    checks.needs(kernel, "deep", "accumulate", "accumulate")
+
+
+@check("robust", points=5, lane="gpu")
+def test_on_the_card(kernel):
+    """On a real card, between guard bands: every case is right and stays inside."""
+    checks.on_gpu(kernel)
+
+
+@check("speed", points=10, lane="gpu")
+def test_speed(kernel):
+    """At least 0.6 of the reference solution's speed, in one run."""
+    checks.speed(kernel)
