@@ -25,10 +25,10 @@ def size(x, weight, stride=1, padding=0):
     return (x.shape[0], weight.shape[0], *fits)
 
 
-def reference(x, weight, stride=1, padding=0, pad=torch.nn.functional.pad):
+def reference(x, weight, stride=1, padding=0, mode="constant"):
     """A product of matrices for each tap, and the sum of all taps."""
     out = x.new_zeros(size(x, weight, stride, padding))
-    padded = pad(x, (padding,) * 4)
+    padded = torch.nn.functional.pad(x, (padding,) * 4, mode=mode)
     for i in range(weight.shape[2]):
         for j in range(weight.shape[3]):
             under = padded[:, :, i:, j:][:, :, ::stride, ::stride][
@@ -55,8 +55,11 @@ def first_tap(x, weight, stride, padding):
     return reference(x, one, stride, padding)
 
 
-def repeat(x, sides):
-    return torch.nn.functional.pad(x, sides, mode="replicate")
+def moved(x, weight, stride, padding, by):
+    """With windows that start so far above and left of the image."""
+    *_, OH, OW = size(x, weight, stride, padding)
+    x = torch.nn.functional.pad(x, (by, OW * stride + padding, by, OH * stride + padding))
+    return reference(x, weight, stride)[..., :OH, :OW]
 
 
 def widen(block, x, weight, stride=1, padding=0):
@@ -119,6 +122,16 @@ KATA = Kata(
             "Rows and columns of the kernel are exchanged.",
             lambda x, w, *more: reference(x, w.mT, *more),
         ),
+        (
+            "layout",
+            "The padding is counted in steps of the stride.",
+            lambda x, w, stride, padding: moved(x, w, stride, padding, stride * padding),
+        ),
+        (
+            "layout",
+            "Windows start at the image's corner, not at that of its padding.",
+            lambda x, w, stride, padding: moved(x, w, stride, padding, 0),
+        ),
         ("accumulate", "Only the first tap is summed.", first_tap),
         (
             "accumulate",
@@ -126,14 +139,9 @@ KATA = Kata(
             lambda x, w, *more: reference(x[:, :64], w[:, :64], *more),
         ),
         (
-            "accumulate",
-            "Only the first 32 channels are summed.",
-            lambda x, w, *more: reference(x[:, :32], w[:, :32], *more),
-        ),
-        (
             "mask",
             "Beyond the border the image goes on with its last pixel, where zeros belong.",
-            lambda *all: reference(*all, pad=repeat),
+            lambda *all: reference(*all, mode="replicate"),
         ),
     ),
     cases=(
