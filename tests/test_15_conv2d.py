@@ -157,19 +157,19 @@ KATA = Kata(
         case("deep", **plain(1, 1, c=256)),
         case("ragged, deep", N=1, C=150, H=3, W=7, OC=20),
         case("taps", **taps(3, 3)),
-        case("taps", **taps(5, 3, H=7, N=1)),
-        case("taps", **taps(2, 4, H=6, W=7, stride=2)),
-        case("taps", **taps(1, 3, C=70, H=3)),
+        case("taps", **taps(5, 3, H=9, W=8, OC=2)),  # x is what weighs here
+        case("taps", **taps(2, 3, H=9, W=7, stride=4)),
+        case("taps", **taps(1, 3, C=70, N=1, H=3)),
         case("padded", **taps(1, 1, padding=1)),
-        case("padded", **taps(3, 3, padding=1)),
+        case("padded", **taps(3, 3, padding=1, N=1)),
         case("padded", **taps(3, 3, padding=1, stride=2)),
-        case("padded", **taps(7, 7, padding=3, stride=3, N=1, C=3)),
+        case("padded", **taps(7, 3, padding=3, stride=3, N=1, C=3)),
         case("padded", **taps(2, 3, padding=4, N=1, C=3, H=2, W=1)),
         case("precision", **plain(1, 1, c=16, dtype=F32)),
         case("precision", N=1, C=16, H=3, W=5, OC=9, kind="large", dtype=F32),
         case("precision, deep", **taps(3, 3, padding=1, N=1, H=4, dtype=F32)),
-        case("many", **plain(1, 5, c=3, N=3)),
-        case("sample", N=4, C=3, H=67, W=66, OC=72, KH=2),
+        case("many", **plain(1, 3, c=3, N=3)),
+        case("sample", N=4, C=3, H=66, W=66, OC=66),
         case("edge", N=0, C=3, H=4, W=5, OC=6, KH=3, KW=3),
         case("edge", N=2, C=3, H=4, W=5, OC=0, KH=3, KW=3),
         case("edge", **taps(3, 3, C=0)),
@@ -178,7 +178,6 @@ KATA = Kata(
         case("edge", **taps(3, 3, N=1, C=1, OC=1, padding=1)),
         case("edge", N=1, C=1, H=1, W=1, OC=1, stride=3, dtype=F32),
         case("edge", **taps(3, 3, padding=2, N=1, C=2, H=1, W=2, dtype=F32)),
-        case("edge", **taps(2, 2, stride=4, H=6, W=7)),
         case("again", **taps(2, 2, padding=1, H=4)),
         case("tuned", **taps(1, 2, H=4)),
         case("compile", N=1, C=32, H=16, W=16, OC=64, KH=3, KW=3, padding=1),
@@ -234,8 +233,9 @@ def test_windows(kernel):
         moved = sum(copy["bytes"] for copy in run.facts.get("copies", ()))
         cost = run.kata.cost(*run.arguments)
         if moved > 2 * (cost.read + cost.written):  # a copy in another order or two is fine
-            text = f"PyTorch copies {moved:,} bytes, {run.arguments[0].nbytes:,} would be all of x"
-            raise Wrong(f"{text} ({run.label})", "layout", run.facts["copies"][-1]["line"])
+            last = run.facts["copies"][-1]
+            text = f"PyTorch copies {moved:,} bytes, where x has {run.arguments[0].nbytes:,}"
+            raise Wrong(f"{text} ({run.label})", "layout", last["line"])
 
 
 @check("accumulate", points=10)

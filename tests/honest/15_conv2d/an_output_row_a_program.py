@@ -51,6 +51,6 @@ def conv2d(x, weight, stride=1, padding=0):
         WIDTH = min(max(triton.next_power_of_2(OW), 16), 128)
         row_kernel[(N * OH, triton.cdiv(OC, 64))](
             x, weight, result, C, H, W, OC, OH, OW, stride, padding,
-            KH=KH, KW=KW, WIDTH=WIDTH, FILTERS=64, DEPTH=64,
+            KH=KH, KW=KW, WIDTH=WIDTH, FILTERS=64, DEPTH=32,
         )  # fmt: skip
     return result

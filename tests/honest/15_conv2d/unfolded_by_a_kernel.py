@@ -65,5 +65,5 @@ def conv2d(x, weight, stride=1, padding=0):
             x, cols, C, H, W, KH, KW, OH, OW, stride, padding, cols.numel(), BLOCK=4096
         )
     grid = (triton.cdiv(OC, 64), triton.cdiv(P, 64), N)
-    matmul_kernel[grid](weight, cols, y, OC, P, K, BM=64, BN=64, BK=64)
+    matmul_kernel[grid](weight, cols, y, OC, P, K, BM=64, BN=64, BK=32)
     return y

@@ -1,6 +1,6 @@
-"""robust: the rearranged weight is kept for the next call with such a shape
+"""robust: where x is empty the result is handed back as allocated
 
-symptom: right, until a second layer of the same shape gets the weights of the first
+symptom: right, unless there are no channels to sum over; then garbage where zeros belong
 """
 
 import torch
@@ -106,9 +106,6 @@ def channels_last(x):
     return y
 
 
-KEPT = {}
-
-
 def conv2d(x, weight, stride=1, padding=0):
     if x.dim() != 4 or weight.dim() != 4 or x.shape[1] != weight.shape[1]:
         raise ValueError(f"x and weight must fit, got shapes {x.shape} and {weight.shape}")
@@ -126,14 +123,11 @@ def conv2d(x, weight, stride=1, padding=0):
     OW = max((W + 2 * padding - KW) // stride + 1, 0)
     out = torch.empty((N, OC, OH, OW), device=x.device, dtype=x.dtype)
     n_pixels = N * OH * OW
-    if out.numel() == 0:
+    if out.numel() == 0 or x.numel() == 0:
         return out
 
     x = channels_last(x.view(N, C, H * W))
-    key = weight.shape, weight.dtype
-    if key not in KEPT:
-        KEPT[key] = channels_last(weight.view(1, OC * C, KH * KW).clone())
-    weight = KEPT[key]
+    weight = channels_last(weight.view(1, OC * C, KH * KW))
 
     if x.dtype == torch.float32:
         BLOCK_SIZE_O, BLOCK_SIZE_P, BLOCK_SIZE_C, num_warps = 64, 64, 16, 4
