@@ -152,7 +152,7 @@ KATA = Kata(
         case("padded", **taps(7, 3, padding=3, stride=3, N=1, C=3)),
         case("padded", **taps(2, 3, padding=4, N=1, C=3, H=2, W=1)),
         case("precision", **plain(1, 1, c=16, dtype=F32)),
-        case("precision", N=1, C=16, H=3, W=5, OC=9, kind="large", dtype=F32),
+        case("precision", **plain(1, 1, c=16, dtype=F32, kind="large")),
         case("precision, deep", **taps(3, 3, padding=1, N=1, H=4, dtype=F32)),
         case("many", **plain(1, 3, c=3, N=3)),
         case("sample", N=4, C=3, H=66, W=66, OC=66),
@@ -198,6 +198,8 @@ def test_offsets(kernel):
     """Each program works on its own tile, and knows where its pixels lie."""
     checks.offsets(kernel)
     checks.group(kernel, "images", "offsets")
+    for run in kernel.trace("images"):
+        run.own_elements()
 
 
 @check("mask", points=15)
@@ -207,6 +209,8 @@ def test_mask(kernel):
     checks.beyond(kernel, "deep", "ragged, deep", "mask")
     if holds(kernel, "images", "strided", "deep", "taps"):
         checks.beyond(kernel, "taps", "padded", "mask")
+        if checks.ordinary_sizes_written(kernel):
+            checks.each(kernel.trace("taps", "padded"), checks.all_written)
 
 
 @check("values", points=5)
