@@ -1,4 +1,4 @@
-"""Kata 15, conv2d: a convolution as a product of matrices whose second operand is never built.
+"""Kata 15, conv2d: a convolution as a product of matrices whose first operand is never built.
 
     conv2d(x, weight, stride=1, padding=0) -> like torch.nn.functional.conv2d
 
@@ -80,8 +80,8 @@ def conv2d_kernel(
     left = column
 
     # From there on each tap is as far away as any other pixel's.
-    weight_ptrs = weight_ptr + offs_o[:, None] * C
-    x_ptrs = x_ptr + ((image * H + top) * W + left)[None, :] * C
+    weight_ptrs = weight_ptr + offs_o[None, :] * C
+    x_ptrs = x_ptr + ((image * H + top) * W + left)[:, None] * C
 
     # TODO(precision): tl.dot rounds fp32 to TF32 before it multiplies, unless it is told otherwise.
     input_precision: tl.constexpr = "tf32"
@@ -89,7 +89,7 @@ def conv2d_kernel(
     # The sum over K: for each tap, (0, 0) to (KH - 1, KW - 1), the channels block by block. One
     # loop rather than three: the compiler loads ahead within a loop, not from one to the next.
     channel_blocks = tl.cdiv(C, BLOCK_SIZE_C)
-    accumulator = tl.zeros((BLOCK_SIZE_O, BLOCK_SIZE_P), dtype=tl.float32)
+    accumulator = tl.zeros((BLOCK_SIZE_P, BLOCK_SIZE_O), dtype=tl.float32)
 
     # TODO(accumulate): a step for every block of channels of every tap. As it stands, there is one.
     for step in range(1):
@@ -102,23 +102,23 @@ def conv2d_kernel(
         # TODO(mask): the padding is stored nowhere: it is what a masked load gives. So which pixels
         # exist under this tap? And which channels, of either kind?
         inside = offs_p >= 0
-        weight_mask = (offs_o[:, None] >= 0) & (offs_c[None, :] >= 0)
-        x_mask = inside[None, :] & (offs_c[:, None] >= 0)
+        weight_mask = (offs_c[:, None] >= 0) & (offs_o[None, :] >= 0)
+        x_mask = inside[:, None] & (offs_c[None, :] >= 0)
 
         weight = tl.load(
-            weight_ptrs + (tap * OC * C + offs_c)[None, :], mask=weight_mask, other=0.0
+            weight_ptrs + (tap * OC * C + offs_c)[:, None], mask=weight_mask, other=0.0
         )
-        x = tl.load(x_ptrs + ((kh * W + kw) * C + offs_c)[:, None], mask=x_mask, other=0.0)
+        x = tl.load(x_ptrs + ((kh * W + kw) * C + offs_c)[None, :], mask=x_mask, other=0.0)
 
         # TODO(accumulate): one more block of products on top of the sum, which this replaces.
-        accumulator = tl.dot(weight, x, input_precision=input_precision)
+        accumulator = tl.dot(x, weight, input_precision=input_precision)
 
     # Back to [N, OC, OH, OW]: the image, then the channel, then the place in the image.
     place = row * OW + column
-    out_ptrs = out_ptr + (image[None, :] * OC + offs_o[:, None]) * (OH * OW) + place[None, :]
+    out_ptrs = out_ptr + (image[:, None] * OC + offs_o[None, :]) * (OH * OW) + place[:, None]
 
     # TODO(mask): which elements of the tile exist.
-    out_mask = (offs_o[:, None] >= 0) & (offs_p[None, :] >= 0)
+    out_mask = (offs_p[:, None] >= 0) & (offs_o[None, :] >= 0)
 
     # The one rounding: from fp32 to the dtype of the result.
     tl.store(out_ptrs, accumulator.to(out_ptr.dtype.element_ty), mask=out_mask)

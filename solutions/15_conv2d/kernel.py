@@ -1,8 +1,8 @@
-"""Kata 15, conv2d: a convolution is a product of matrices whose second operand is never built.
+"""Kata 15, conv2d: a convolution is a product of matrices whose first operand is never built.
 
     conv2d(x, weight, stride=1, padding=0) -> like torch.nn.functional.conv2d
 
-The matrices: weight as [OC, K] times windows as [K, pixels], where K counts the C * KH * KW numbers
+The matrices: windows as [pixels, K] times weight as [K, OC], where K counts the C * KH * KW numbers
 of a window and pixels counts those of all output images. Unfolded in memory, the windows would be
 KH * KW times as large as x. Here every program gathers the tiles it needs while it multiplies, a tap
 of the kernel at a time. Both operands are brought into an order in which channels lie side by
@@ -75,8 +75,8 @@ def conv2d_kernel(
     left = column * stride - padding
 
     # From there on each tap is as far away as any other pixel's.
-    weight_ptrs = weight_ptr + offs_o[:, None] * C
-    x_ptrs = x_ptr + ((image * H + top) * W + left)[None, :] * C
+    weight_ptrs = weight_ptr + offs_o[None, :] * C
+    x_ptrs = x_ptr + ((image * H + top) * W + left)[:, None] * C
 
     # How tl.dot multiplies fp32. fp16 goes to the tensor cores as it is.
     input_precision: tl.constexpr = "ieee"
@@ -84,7 +84,7 @@ def conv2d_kernel(
     # The sum over K: for each tap, (0, 0) to (KH - 1, KW - 1), the channels block by block. One
     # loop rather than three: the compiler loads ahead within a loop, not from one to the next.
     channel_blocks = tl.cdiv(C, BLOCK_SIZE_C)
-    accumulator = tl.zeros((BLOCK_SIZE_O, BLOCK_SIZE_P), dtype=tl.float32)
+    accumulator = tl.zeros((BLOCK_SIZE_P, BLOCK_SIZE_O), dtype=tl.float32)
 
     # As many steps as there are blocks in all taps.
     for step in range(KH * KW * channel_blocks):
@@ -98,23 +98,23 @@ def conv2d_kernel(
         # this tap? Those of output pixels that do, and inside the image on all four sides.
         inside = (offs_p < n_pixels) & (top + kh >= 0) & (top + kh < H)
         inside = inside & (left + kw >= 0) & (left + kw < W)
-        weight_mask = (offs_o[:, None] < OC) & (offs_c[None, :] < C)
-        x_mask = inside[None, :] & (offs_c[:, None] < C)
+        weight_mask = (offs_c[:, None] < C) & (offs_o[None, :] < OC)
+        x_mask = inside[:, None] & (offs_c[None, :] < C)
 
         weight = tl.load(
-            weight_ptrs + (tap * OC * C + offs_c)[None, :], mask=weight_mask, other=0.0
+            weight_ptrs + (tap * OC * C + offs_c)[:, None], mask=weight_mask, other=0.0
         )
-        x = tl.load(x_ptrs + ((kh * W + kw) * C + offs_c)[:, None], mask=x_mask, other=0.0)
+        x = tl.load(x_ptrs + ((kh * W + kw) * C + offs_c)[None, :], mask=x_mask, other=0.0)
 
         # One more block of products on top of the sum.
-        accumulator = tl.dot(weight, x, accumulator, input_precision=input_precision)
+        accumulator = tl.dot(x, weight, accumulator, input_precision=input_precision)
 
     # Back to [N, OC, OH, OW]: the image, then the channel, then the place in the image.
     place = row * OW + column
-    out_ptrs = out_ptr + (image[None, :] * OC + offs_o[:, None]) * (OH * OW) + place[None, :]
+    out_ptrs = out_ptr + (image[:, None] * OC + offs_o[None, :]) * (OH * OW) + place[:, None]
 
     # Only channels and pixels that exist are written.
-    out_mask = (offs_o[:, None] < OC) & (offs_p[None, :] < n_pixels)
+    out_mask = (offs_p[:, None] < n_pixels) & (offs_o[None, :] < OC)
 
     # The one rounding: from fp32 to the dtype of the result.
     tl.store(out_ptrs, accumulator.to(out_ptr.dtype.element_ty), mask=out_mask)
