@@ -34,7 +34,7 @@ def inputs(
     if kind == "ones":
         v.fill_(1)
     if kind in SLOPE:
-        k += torch.linspace(0, SLOPE[kind], T).to(dtype)[:, None]
+        k += torch.linspace(0, SLOPE[kind], T).to(k)[:, None]
     return [q, k, v] if scale is None and not causal else [q, k, v, causal, scale]
 
 
@@ -42,7 +42,8 @@ def weights(q, k, causal, scale, shift=0):
     """[B, H, S, T], 1 at most; a causal query i sees the keys j <= i + T - S + shift."""
     scores = q @ k.mT * (q.shape[3] ** -0.5 if scale is None else scale)
     if causal:
-        later = torch.ones(scores.shape[2:]).triu(k.shape[2] - q.shape[2] + 1 + shift) > 0
+        ahead = k.shape[2] - q.shape[2] + 1 + shift
+        later = torch.ones(scores.shape[2:], device=q.device).triu(ahead) > 0
         scores = scores.masked_fill(later, -float("inf"))
     top = scores.amax(-1, keepdim=True) if k.shape[2] else 0.0
     return torch.exp(scores - top)
