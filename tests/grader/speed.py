@@ -601,9 +601,8 @@ class Bench:
         try:
             return self._against_fp64(result, arguments)
         except torch.OutOfMemoryError:
-            return ""
-        finally:
             torch.cuda.empty_cache()
+            return ""
 
     def _against_fp64(self, result, arguments: list) -> str:
         elements = sum(p.numel() for p in parts(result))
