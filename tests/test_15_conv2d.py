@@ -88,7 +88,9 @@ KATA = Kata(
     result=lambda x, *more: [(size(x, *more), x.dtype)],
     widen=widen,
     cost=cost,
-    baseline=torch.nn.functional.conv2d,
+    baseline=lambda x, weight, stride=1, padding=0: torch.nn.functional.conv2d(
+        x, weight, stride=stride, padding=padding
+    ),
     speed_case=LAYER | dict(N=32),
     bench_sizes=tuple(LAYER | dict(N=n) for n in (1, 4, 16, 32)),
     figures=(

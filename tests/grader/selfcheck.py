@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import ast
 import difflib
+import functools
 import re
 import sys
 import time
@@ -46,8 +47,13 @@ def first_cause(card: Scorecard) -> str | None:
     return (failed[0].cause or failed[0].concept) if failed else None
 
 
+@functools.cache
 def concept_of(file: Path) -> str:
-    """The concept that a mutant's docstring names first."""
+    """The concept that a mutant's docstring names first.
+
+    Looked up before the files are graded side by side: in Python 3.11 `ast.parse` may fail when two
+    threads are in it (CPython's issue 106905).
+    """
     text = ast.get_docstring(ast.parse(file.read_text())) or ""
     return text.split(":")[0].strip()
 
@@ -183,6 +189,9 @@ def main() -> int:
             problems.append(f"{kata}: stub and solution are out of step: {step}")
         for kind, paths in files.items():
             work += [(kata, kind, p) for p in paths if args.only in str(p)]
+    for _, kind, path in work:
+        if kind == "mutant":
+            concept_of(path)
     with ThreadPoolExecutor(args.jobs) as pool:
         findings = []
         for finding in pool.map(lambda w: examine(w[0], w[1], w[2], nursery, lanes), work):

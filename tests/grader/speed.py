@@ -348,9 +348,16 @@ class Bench:
             self.kata = statement.of(request.get("launcher", ""))
             self.reference = vars(load(request["reference"], "reference"))[self.kata.launcher]
             self._count_noise()
-            self.set_up(request.get("sizes") or self.kata.speed_case)
         except Exception as error:
             self.failure = no_card(error)
+            return
+        try:
+            self.set_up(request.get("sizes") or self.kata.speed_case)
+        except (torch.OutOfMemoryError, MemoryError) as error:
+            self.failure = no_card(error)
+        except Exception as error:  # nothing of the learner's has run yet
+            text = f"{type(error).__name__}: {error}"
+            self.failure = {"where": "grader", "type": "", "message": text, "line": None}
 
     def _count_noise(self) -> None:
         from triton import knobs
