@@ -204,7 +204,7 @@ def test_epilogue(kernel):
 
 @check("autotune", points=8)
 def test_configs(kernel):
-    """Six different configs, two sizes of tiles among them, each of them right."""
+    """Six different configs, each of them right."""
     checks.tuning(kernel, configs=6, blocks=1)
 
 
