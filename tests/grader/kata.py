@@ -95,8 +95,6 @@ class Statement:
     """What every suite states, whatever it asks for: a kernel (`Kata`) or an agent (see `talk`).
 
     launcher    name of the function that a suite calls, the main one if there are several
-    others      further launchers in the same file, each with the fields that it states otherwise;
-                a case names the one that it calls
     parameters  its parameter names, for messages
     cases       the cases, in the order in which they are run
     """
@@ -105,12 +103,18 @@ class Statement:
     parameters: tuple[str, ...]
     cases: tuple[Case, ...]
 
+    def of(self, launcher: str) -> Statement:
+        """What holds for one of the launchers; "" is the main one."""
+        return self
+
 
 @dataclass(frozen=True, kw_only=True)
 class Kata(Statement):
     """Everything the engine needs to know about a kata that asks for a kernel.
 
     launcher, parameters   as for every statement
+    others      further launchers in the same file, each with the fields that it states otherwise;
+                a case names the one that it calls
     inputs      inputs(draw, **sizes) -> list of arguments (tensors and plain values)
     reference   reference(*arguments in fp64) -> fp64 result, or a tuple of them
     bound       bound(want, *arguments) -> absolute error allowed per element, beyond nothing; for
