@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import tempfile
 from importlib.util import find_spec
@@ -233,11 +234,32 @@ def refuse_bare_python() -> None:
         stop(f"this Python lacks {missing}: {sys.executable} -m pip install {missing}")
 
 
+class Interrupts:
+    """Ctrl-C, also where something swallows it: an import within a bare `except`, for one."""
+
+    def __init__(self) -> None:
+        self.heard = False
+        self.before = signal.signal(signal.SIGINT, self._hear)
+
+    def _hear(self, number, frame) -> None:
+        self.heard = True
+        raise KeyboardInterrupt
+
+    def say(self) -> None:
+        """Raise KeyboardInterrupt if there was one, which should have ended the run by now."""
+        if self.heard:
+            raise KeyboardInterrupt
+
+    def close(self) -> None:
+        signal.signal(signal.SIGINT, self.before)
+
+
 def pytest_configure(config):
     names = [str(a).split("::")[0] for a in config.args]
     katas = [match[1] for name in names if (match := SUITE.search(name))]
     config.katas_grading = bool(katas)
     config.katas = None
+    config.katas_interrupts = Interrupts() if katas else None
     if any(Path(name).resolve() == TESTS / "bench.py" for name in names):
         from . import bench
 
@@ -289,6 +311,8 @@ def pytest_pyfunc_call(pyfuncitem):
     from .evidence import Collected
     from .grading import settle
 
+    if pyfuncitem.config.katas_interrupts is not None:
+        pyfuncitem.config.katas_interrupts.say()
     judge: Judge = pyfuncitem.config.katas
     verdict = judge.verdicts.get(pyfuncitem.nodeid)
     evidence = pyfuncitem.funcargs.get("kernel")
@@ -327,6 +351,8 @@ def pytest_sessionfinish(session, exitstatus):
 
 
 def pytest_unconfigure(config):
+    if config.katas_interrupts is not None:
+        config.katas_interrupts.close()
     if config.katas is not None:
         gc.freeze()  # pytest collects garbage several times at its end, a quarter second with torch
 
