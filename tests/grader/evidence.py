@@ -882,7 +882,7 @@ class Collected:
     ):
         self.statement, self.file, self.nursery = statement, file, nursery
         self.lanes, self.seed, self.without = lanes, seed, without
-        self.traced: dict = {} if traced is None else traced
+        self.traced = traced
         self.note = ""  # what a check that passed has to say
         self.printed = ""  # the first thing that the file printed in the trace lane
         self._pool = ThreadPoolExecutor(3, thread_name_prefix="lane")
@@ -1047,8 +1047,9 @@ class Evidence(Collected):
 
     def _call(self, child, case, config, again=False, grid=None, arguments=None) -> Run:
         arguments = self.arguments(case) if arguments is None else arguments
-        asked = case.group, case.name, case.launcher, config, again, grid and tuple(grid)
-        if child.lane == "trace" and asked in self.traced:
+        sizes = repr(case.sizes)
+        asked = case.group, sizes, case.name, case.launcher, config, again, grid and tuple(grid)
+        if child.lane == "trace" and self.traced is not None and asked in self.traced:
             shown = self.arguments(case, "again") if again else arguments
             return Run(self, child.lane, case, config, shown, self.traced[asked])
         kata = self.kata.of(case.launcher)
@@ -1064,7 +1065,7 @@ class Evidence(Collected):
             blobs += second
         seconds = CARD_SECONDS if child.lane == "gpu" else None
         answer = child.call(message, blobs, seconds)
-        if child.lane == "trace":
+        if child.lane == "trace" and self.traced is not None:
             self.traced[asked] = answer
         return Run(self, child.lane, case, config, arguments, answer)
 
