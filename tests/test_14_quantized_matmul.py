@@ -194,19 +194,10 @@ def test_values(kernel):
     checks.values(kernel)
 
 
-def all_read(kernel, name, cause, *groups):
-    for run in kernel.trace(*groups):
-        run.kernel_ran()
-        unread = run.arguments[KATA.parameters.index(name)].numel()
-        unread -= sum(b["read"] for b in run.facts["buffers"] if b["name"] == name)
-        if unread:
-            raise Wrong(f"{unread:,} elements of {name} are never read ({run.label})", cause)
-
-
 @check("layout", points=3)
 def test_scales(kernel):
     """Every scale is read."""
-    all_read(kernel, "scales", "layout", "groups")
+    checks.each(kernel.trace("groups"), checks.reads("scales", "layout"))
 
 
 @check("layout", points=9)
@@ -219,7 +210,7 @@ def test_groups(kernel):
 @check("accumulate", points=3)
 def test_walk(kernel):
     """All of K is read."""
-    all_read(kernel, "a", "accumulate", "deep")
+    checks.each(kernel.trace("deep"), checks.reads("a", "accumulate"))
 
 
 @check("accumulate", points=5)

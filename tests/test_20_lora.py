@@ -203,24 +203,6 @@ def untouched(run: Run) -> None:
         )
 
 
-def reads(names: str, concept: str):
-    """The kernels read every element of these parameters."""
-
-    def ask(run: Run) -> None:
-        run.kernel_ran()
-        for name, size in zip(
-            run.kata.parameters, map(torch.numel, run.arguments[:5]), strict=False
-        ):
-            read = sum(b["read"] for b in run.facts["buffers"] if b["name"] == name)
-            if name in names.split() and read < size:
-                raise Wrong(
-                    f"{size - read:,} of {size:,} elements of {name} are never read ({run.label})",
-                    concept,
-                )
-
-    return ask
-
-
 @check("grid", points=10)
 def test_grid(kernel):
     """A program for every block of y."""
@@ -257,7 +239,7 @@ def test_values(kernel):
 @check("layout", points=3)
 def test_adapters(kernel):
     """The matrices of every adapter are read."""
-    checks.each(kernel.trace("adapters"), reads("a b", "layout"))
+    checks.each(kernel.trace("adapters"), checks.reads("a b", "layout"))
 
 
 @check("layout", points=7)
@@ -272,7 +254,7 @@ def test_own_adapter(kernel):
 @check("accumulate", points=3)
 def test_walk(kernel):
     """All of x is read, however long its rows are."""
-    checks.each(kernel.trace("deep"), reads("x a", "accumulate"))
+    checks.each(kernel.trace("deep"), checks.reads("x a", "accumulate"))
 
 
 @check("accumulate", points=7)

@@ -375,12 +375,28 @@ def retunes(kernel: Evidence) -> None:
 
 def reads_all(run: Run) -> None:
     """accumulate: the kernel reads each element of its first input at least once."""
-    run.kernel_ran()
-    name = run.kata.parameters[0]
-    read = sum(b["read"] for b in run.facts["buffers"] if b["name"] == name)
-    unread = run.arguments[0].numel() - read
+    unread = never_read(run, run.kata.parameters[0])
     if unread > 0:
         raise Wrong(f"{unread:,} columns are never read ({run.label})", "accumulate")
+
+
+def reads(names: str, cause: str) -> Callable[[Run], None]:
+    """`cause`: a question for `each`, whether kernels read every element of these parameters."""
+
+    def ask(run: Run) -> None:
+        for name in names.split():
+            unread = never_read(run, name)
+            if unread > 0:
+                raise Wrong(f"{unread:,} elements of {name} are never read ({run.label})", cause)
+
+    return ask
+
+
+def never_read(run: Run, name: str) -> int:
+    """How many elements of a parameter no kernel reads."""
+    run.kernel_ran()
+    read = sum(b["read"] for b in run.facts["buffers"] if b["name"] == name)
+    return run.arguments[run.kata.parameters.index(name)].numel() - read
 
 
 def writes_all(run: Run) -> None:
