@@ -21,7 +21,7 @@ from pathlib import Path
 from .grading import PROJECT, grade, katas, suite
 from .judge import Nursery
 from .report import ORDER, TODO
-from .scorecard import Scorecard
+from .scorecard import Scorecard, environment
 
 LEAST_MUTANTS, LEAST_HONEST = 15, 5
 PLAIN = frozenset({"probe", "full", "ragged", "widened"})  # groups that catch most mutants
@@ -162,12 +162,16 @@ def todo_regions(lines: list[str]) -> list[tuple[int, int]]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="nox -s selfcheck --", description=__doc__)
     parser.add_argument("katas", nargs="*", help="kata numbers or names (default: all)")
-    parser.add_argument("--only", default="", help="files whose name contains this")
+    parser.add_argument("--only", default="", help="files whose path contains this")
     parser.add_argument("--verbose", action="store_true", help="name the causes told wrong")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--lanes", default="trace,compile")
     args = parser.parse_args()
     started = time.monotonic()
+    print(
+        "Triton {triton}, PyTorch {torch}, Python {python}".format_map(environment(None)),
+        flush=True,
+    )
     wanted = [k for k in katas() if not args.katas or chosen(k, args.katas)]
     lanes = {lane: lane in args.lanes.split(",") for lane in LANES}
     nursery = Nursery()
@@ -188,7 +192,7 @@ def main() -> int:
         if step:
             problems.append(f"{kata}: stub and solution are out of step: {step}")
         for kind, paths in files.items():
-            work += [(kata, kind, p) for p in paths if args.only in str(p)]
+            work += [(kata, kind, p) for p in paths if args.only in str(p.relative_to(PROJECT))]
     for _, kind, path in work:
         if kind == "mutant":
             concept_of(path)
@@ -205,15 +209,8 @@ def main() -> int:
             problems.append(f"{finding.kata} {finding.kind} {name}: {finding.problem}")
     for kata in wanted:
         mine = [f for f in findings if f.kata == kata]
-        mutants = [f for f in mine if f.kind == "mutant"]
-        caught = sum(not f.problem for f in mutants)
-        honest = [f for f in mine if f.kind == "honest"]
-        misled = [f for f in mutants if f.told != concept_of(f.file)]
-        right = len(mutants) - len(misled)
-        print(
-            f"{kata:<16} mutants {caught}/{len(mutants)} caught in their concept, cause named "
-            f"first {right}/{len(mutants)}; honest {sum(not f.problem for f in honest)}/{len(honest)}"
-        )
+        print(summary(kata, mine), flush=True)
+        misled = [f for f in mine if f.kind == "mutant" and f.told != concept_of(f.file)]
         for finding in misled if args.verbose else []:
             print(f"    {finding.file.stem} is {concept_of(finding.file)}, told {finding.told}")
     for problem in problems:
@@ -222,6 +219,21 @@ def main() -> int:
     print(f"selfcheck took {time.monotonic() - started:.0f} s")
     print(f"{len(findings) - min(failed, len(findings))} passed, {failed} failed")
     return 1 if problems or not findings else 0
+
+
+def summary(kata: str, findings: list[Finding]) -> str:
+    """One line for a kata: of each kind of file, how many gave the verdict that they should."""
+    parts = []
+    for kind, text in (("solution", "solution"), ("stub", "stub"), ("honest", "honest variants")):
+        verdicts = [not f.problem for f in findings if f.kind == kind]
+        if verdicts:
+            parts.append(f"{text} {sum(verdicts)}/{len(verdicts)}")
+    mutants = [f for f in findings if f.kind == "mutant"]
+    if mutants:
+        caught = sum(not f.problem for f in mutants)
+        first = sum(f.told == concept_of(f.file) for f in mutants)
+        parts.append(f"mutants {caught}/{len(mutants)}, their concept named first {first}")
+    return f"{kata:<21} " + ("; ".join(parts) or "nothing to check")
 
 
 def chosen(kata: str, wanted: list[str]) -> bool:
