@@ -351,11 +351,13 @@ class Run:
             how = "its import does not end" if where == "hang" else error["message"]
             raise Unusable(f"the file does not import: {how}", "robust", line)
         if where == "hang":
-            raise Wrong(
-                f"no answer in time ({self.label}): a loop that never ends, or far too much work?",
-                "robust",
-                line,
-            )
+            why = "a loop that never ends, or far too much work?"
+            if self.lane == "compile" and line is None:  # the launcher itself has come back
+                why = (
+                    "the compiler is not done. Where no tensor core helps, as with fp32, it writes "
+                )
+                why += "out each product of a tile: try smaller tiles, or fewer configs"
+            raise Wrong(f"no answer in time ({self.label}): {why}", "robust", line)
         if where == "crash":
             if error.get("attack"):
                 raise Unusable(f"the file {error['message']}", "robust")
