@@ -571,7 +571,7 @@ def _mend_dot() -> None:
         with np.errstate(invalid="ignore"):  # the lower half of an infinity is NaN
             return high, round_to_bf16(data - high)
 
-    def multiply(a: np.ndarray, b: np.ndarray, precision: str) -> np.ndarray:
+    def multiply(a: np.ndarray, b: np.ndarray, precision: str | None) -> np.ndarray:
         fp32 = a.dtype == b.dtype == np.float32
         a, b = (np.ascontiguousarray(data, np.float32) for data in (a, b))
         if precision == "TF32":
