@@ -19,11 +19,15 @@ def inputs(draw, M, N, K, dtype=F16, bias=False, activation=None, layouts="", ki
         a[:, 0], b[0, :] = 2048, 1
         a[:, 256::256], b[256::256, :] = 1, 1
     else:
-        std = 3000.0 if kind == "large" else 1.0  # beyond what fp16 holds
+        std = 3e5 if kind == "large" else 1.0  # each number, not only the sum, beyond fp16
         a = draw.normal((M, K), dtype, mean=0.1, std=std, layout=layouts[0])
         b = draw.normal((K, N), dtype, mean=0.1, std=std, layout=layouts[1])
+    if kind == "single":  # one product, whose error nothing else in the sum makes up for
+        a[:, 1:] = 0
     # Both signs, and as large as the products: what is left out, or rounded too early, shows.
     vector = draw.normal((N,), dtype, mean=0.5, std=8.0) if bias else None
+    if bias:
+        vector[-2:] = torch.tensor([200.0, -200.0])[:N]  # exp of these is more than fp32 holds
     return [a, b, vector, activation]
 
 
@@ -102,7 +106,13 @@ KATA = Kata(
         case("ragged, deep", M=33, N=40, K=271),
         case("deep", M=16, N=32, K=1280, kind="swamped"),
         case("precision", **tiles(1, 2, 1), dtype=F32),
-        case("precision", **tiles(2, 1, 1), dtype=F32, layouts="contiguous, transposed"),
+        case(
+            "precision",
+            **tiles(2, 1, 1),
+            dtype=F32,
+            layouts="contiguous, transposed",
+            kind="single",
+        ),
         case("precision", **tiles(1, 1, 1), dtype=BF16),
         case("precision", M=20, N=20, K=16, dtype=BF16, kind="large"),
         case("precision, deep", **tiles(1, 1, 5), dtype=F32),

@@ -23,7 +23,7 @@ def tile(m, n, k, num_warps, num_stages, group=8):
 
 # TODO(autotune): at least six different configs. Small tiles make enough programs of a small product,
 # large ones load less for what they compute: 64 to 128 by 64 to 256, up to 64 deep, 4 or 8 warps.
-# What limits them is shared memory: num_stages * (m + n) * k elements.
+# Shared memory limits num_stages * (m + n) * k. Keep this one: small products and fp32 need it.
 CONFIGS = [tile(64, 64, 32, num_warps=4, num_stages=4)]
 
 # TODO(autotune): which arguments of the kernel decide what is best? A new value of any of these is

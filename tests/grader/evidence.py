@@ -351,11 +351,13 @@ class Run:
             how = "its import does not end" if where == "hang" else error["message"]
             raise Unusable(f"the file does not import: {how}", "robust", line)
         if where == "hang":
-            raise Wrong(
-                f"no answer in time ({self.label}): a loop that never ends, or far too much work?",
-                "robust",
-                line,
-            )
+            why = "a loop that never ends, or far too much work?"
+            if self.lane == "compile" and line is None:  # the launcher itself has come back
+                why = (
+                    "the compiler is not done. Where no tensor core helps, as with fp32, it writes "
+                )
+                why += "out each product of a tile: try smaller tiles, or fewer configs"
+            raise Wrong(f"no answer in time ({self.label}): {why}", "robust", line)
         if where == "crash":
             if error.get("attack"):
                 raise Unusable(f"the file {error['message']}", "robust")
@@ -756,6 +758,12 @@ class Run:
                 "precision",
                 f"They are off by about {worst:.0e} of the largest: some step is done in a lower "
                 "precision than fp32.",
+            )
+        if wrong.got.dtype == torch.float32 and 2**-20 < relative <= 3e-5 and worst < 3e-5:
+            return (
+                "precision",
+                f"They are off by about {worst:.0e} of the largest, more than any order of an fp32 "
+                "sum would be: some step keeps fewer digits than fp32.",
             )
         if got.numel() > 2 and got.numel() == int(seen.sum()) and wrong.count > 1:
             off = wrong.wrong & finite

@@ -36,6 +36,7 @@ import numpy as np
 import triton
 import triton.language as tl
 import triton.runtime.interpreter as interp
+from triton._C.libtriton import ir
 from triton.runtime.interpreter import TensorHandle, interpreter_builder
 
 from . import hints
@@ -306,8 +307,13 @@ def _patch_language_once() -> None:
             """The patches stay."""
 
     # Off in compiled code as well, unless asked for; it doubles the time of every integer operation.
+    options = interpreter_builder.options
+    # What the compiler takes for fp32; the interpreter's own list stops short of it.
+    split = [name.lower() for name in dir(ir.INPUT_PRECISION) if name.startswith("BF16x")]
     interpreter_builder.options = dataclasses.replace(
-        interpreter_builder.options, sanitize_overflow=False
+        options,
+        sanitize_overflow=False,
+        allowed_dot_input_precisions=(*options.allowed_dot_input_precisions, *split),
     )
     scope = types.FunctionType(everything.__code__, {"tl": tl, "core": tl.core})
     interp._patch_lang(scope)
@@ -551,21 +557,36 @@ def _mend_dot() -> None:
 
     With a narrower accumulator the block's product is rounded to it, as a tensor core would; and
     TF32, fp32's default, has fp32's exponent and no more than the upper bits of its mantissa.
+    BF16x3 makes three products of two bf16 halves of each fp32 number, which keep 16 of its 24
+    bits; what TF32x3 and BF16x6 lose is too little to tell from another order of the sum.
     """
     original = BUILDER.create_dot
     small = (np.float16, np.float32)
 
-    def wide(data: np.ndarray, precision) -> np.ndarray:
-        data = np.ascontiguousarray(data, np.float32)
-        if getattr(precision, "name", precision) != "TF32":
-            return data
-        return (data.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    def upper(data: np.ndarray, bits: int) -> np.ndarray:
+        return (data.view(np.uint32) & np.uint32(bits)).view(np.float32)
+
+    def halves(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        high = round_to_bf16(data)
+        with np.errstate(invalid="ignore"):  # the lower half of an infinity is NaN
+            return high, round_to_bf16(data - high)
+
+    def multiply(a: np.ndarray, b: np.ndarray, precision: str | None) -> np.ndarray:
+        fp32 = a.dtype == b.dtype == np.float32
+        a, b = (np.ascontiguousarray(data, np.float32) for data in (a, b))
+        if precision == "TF32":
+            return np.matmul(upper(a, 0xFFFFE000), upper(b, 0xFFFFE000))
+        if precision == "BF16x3" and fp32:
+            (a, a_low), (b, b_low) = halves(a), halves(b)
+            low = np.matmul(a, b_low) + np.matmul(a_low, b)
+            return np.matmul(a, b) + np.where(np.isnan(low), 0, low)  # as the compiler does
+        return np.matmul(a, b)
 
     def dot(self, a, b, d, *options):
         if a.data.dtype not in small or b.data.dtype not in small or d.data.dtype.kind != "f":
             return original(self, a, b, d, *options)
         precision = options[0] if options else None
-        product = np.matmul(wide(a.data, precision), wide(b.data, precision))
+        product = multiply(a.data, b.data, getattr(precision, "name", precision))
         return TensorHandle(product.astype(d.data.dtype) + d.data, d.dtype.scalar)
 
     BUILDER.create_dot = dot

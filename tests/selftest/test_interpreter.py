@@ -191,30 +191,51 @@ def test_bf16_reductions_of_whole_numbers_are_exact(calculate):
     assert calculate("smallest", x)[0] == -3
 
 
-@pytest.mark.parametrize(("option", "kept"), [("", False), ('"ieee"', True), ('"tf32x3"', True)])
-def test_fp32_dot_is_tf32_unless_told_otherwise(traced, option, kept):
-    """1 + 2^-12 has two bits more than TF32 has; the sum and fp16 are left alone."""
-    told = f", input_precision={option}" if option else ""
-    file = traced(
-        f"""
-        @triton.jit
-        def kernel(a_ptr, b_ptr, c_ptr, N: tl.constexpr):
-            i = tl.arange(0, N)
-            at = i[:, None] * N + i[None, :]
-            c = tl.dot(tl.load(a_ptr + at), tl.load(b_ptr + at){told})
-            tl.store(c_ptr + at, c)
+@pytest.fixture
+def dot(traced):
+    """A function of two 16 x 16 tensors: tl.dot with this option, as text."""
 
-        def run(a, b):
-            c = torch.empty(a.shape, dtype=torch.float32)
-            kernel[(1,)](a, b, c, N=16)
-            return c
-        """,
-        *("a", "b"),
-    )
+    def file(told: str):
+        return traced(
+            f"""
+            @triton.jit
+            def kernel(a_ptr, b_ptr, c_ptr, N: tl.constexpr):
+                i = tl.arange(0, N)
+                at = i[:, None] * N + i[None, :]
+                c = tl.dot(tl.load(a_ptr + at), tl.load(b_ptr + at){told})
+                tl.store(c_ptr + at, c)
+
+            def run(a, b):
+                c = torch.empty(a.shape, dtype=torch.float32)
+                kernel[(1,)](a, b, c, N=16)
+                return c
+            """,
+            *("a", "b"),
+        )
+
+    return file
+
+
+@pytest.mark.parametrize(("option", "kept"), [("", False), ('"ieee"', True), ('"tf32x3"', True)])
+def test_fp32_dot_is_tf32_unless_told_otherwise(dot, option, kept):
+    """1 + 2^-12 has two bits more than TF32 has; the sum and fp16 are left alone."""
+    file = dot(f", input_precision={option}" if option else "")
     a, b = torch.full((16, 16), 1 + 2.0**-12), torch.eye(16)
     assert torch.equal(file(a, b).out, a if kept else torch.ones(16, 16))
     half = (a - 1).half()
     assert torch.equal(file(half, b.half()).out, half.float())
+
+
+def test_bf16x3_keeps_two_bf16_of_a_number(dot):
+    """1 + 2^-9 + 2^-18 takes three bf16; infinity and fp16 are left alone."""
+    file = dot(', input_precision="bf16x3"')
+    a, b = torch.full((16, 16), 1 + 2.0**-9), torch.eye(16)
+    assert torch.equal(file(a, b).out, a)
+    assert torch.equal(file(a + 2.0**-18, b).out, a)
+    a[0, 0] = math.inf
+    assert file(a, torch.ones(16, 16)).out[0, 0] == math.inf
+    half = torch.full((16, 16), 1 + 2.0**-10).half()
+    assert torch.equal(file(half, half.T).out, 16 * half.float() ** 2)
 
 
 def test_bf16_dot_sums_in_fp32(traced):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from conftest import HEADER
 from grader import checks
 from grader.evidence import Evidence, Run, Wrong
+from grader.judge import Answer
 from grader.kata import Cost, Kata, case
 
 KATA = Kata(
@@ -185,3 +188,14 @@ def test_a_result_of_another_dtype(seen):
 def test_a_result_in_the_place_of_an_input(seen):
     kernel = seen("twice = torch.empty(n_rows, n_cols)", "twice = x")
     assert "twice is the input x itself" in said(checks.contract, kernel)
+
+
+@pytest.mark.parametrize(("line", "told"), [(None, "the compiler is not done"), (9, "never ends")])
+def test_a_compiler_that_takes_too_long_is_no_endless_loop(line, told):
+    """The judge gives up without a line; in the launcher a hang has one."""
+    evidence = SimpleNamespace(kata=KATA, configs=1)
+    hang = {"where": "hang", "type": "Hang", "message": "", "line": line}
+    run = Run(evidence, "compile", KATA.cases[1], None, [], Answer({"error": hang}))
+    with pytest.raises(Wrong, match=told) as caught:
+        run.kernel_ran()
+    assert caught.value.line == line

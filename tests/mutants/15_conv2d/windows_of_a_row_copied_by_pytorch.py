@@ -1,6 +1,6 @@
-"""layout: PyTorch unfolds x, the kernel only multiplies
+"""layout: PyTorch unfolds x along its rows, the kernel along its columns
 
-symptom: always right; x is written and read KH * KW times over
+symptom: always right; x is written and read KW times over
 """
 
 import torch
@@ -43,6 +43,7 @@ def conv2d_kernel(
     OH,
     OW,
     stride,
+    stride_w,
     padding,
     BLOCK_SIZE_O: tl.constexpr,
     BLOCK_SIZE_P: tl.constexpr,
@@ -59,15 +60,15 @@ def conv2d_kernel(
     column = offs_p % OW
 
     top = row * stride - padding
-    left = column * stride - padding
+    left = column * stride_w - padding
 
-    weight_ptrs = weight_ptr + offs_o[:, None] * C
-    x_ptrs = x_ptr + ((image * H + top) * W + left)[None, :] * C
+    weight_ptrs = weight_ptr + offs_o[None, :] * C
+    x_ptrs = x_ptr + ((image * H + top) * W + left)[:, None] * C
 
     input_precision: tl.constexpr = "ieee"
 
     channel_blocks = tl.cdiv(C, BLOCK_SIZE_C)
-    accumulator = tl.zeros((BLOCK_SIZE_O, BLOCK_SIZE_P), dtype=tl.float32)
+    accumulator = tl.zeros((BLOCK_SIZE_P, BLOCK_SIZE_O), dtype=tl.float32)
 
     for step in range(KH * KW * channel_blocks):
         tap = step // channel_blocks
@@ -77,20 +78,20 @@ def conv2d_kernel(
 
         inside = (offs_p < n_pixels) & (top + kh >= 0) & (top + kh < H)
         inside = inside & (left + kw >= 0) & (left + kw < W)
-        weight_mask = (offs_o[:, None] < OC) & (offs_c[None, :] < C)
-        x_mask = inside[None, :] & (offs_c[:, None] < C)
+        weight_mask = (offs_c[:, None] < C) & (offs_o[None, :] < OC)
+        x_mask = inside[:, None] & (offs_c[None, :] < C)
 
         weight = tl.load(
-            weight_ptrs + (tap * OC * C + offs_c)[None, :], mask=weight_mask, other=0.0
+            weight_ptrs + (tap * OC * C + offs_c)[:, None], mask=weight_mask, other=0.0
         )
-        x = tl.load(x_ptrs + ((kh * W + kw) * C + offs_c)[:, None], mask=x_mask, other=0.0)
+        x = tl.load(x_ptrs + ((kh * W + kw) * C + offs_c)[None, :], mask=x_mask, other=0.0)
 
-        accumulator = tl.dot(weight, x, accumulator, input_precision=input_precision)
+        accumulator = tl.dot(x, weight, accumulator, input_precision=input_precision)
 
     place = row * OW + column
-    out_ptrs = out_ptr + (image[None, :] * OC + offs_o[:, None]) * (OH * OW) + place[None, :]
+    out_ptrs = out_ptr + (image[:, None] * OC + offs_o[None, :]) * (OH * OW) + place[:, None]
 
-    out_mask = (offs_o[:, None] < OC) & (offs_p[None, :] < n_pixels)
+    out_mask = (offs_p[:, None] < n_pixels) & (offs_o[None, :] < OC)
 
     tl.store(out_ptrs, accumulator.to(out_ptr.dtype.element_ty), mask=out_mask)
 
@@ -98,12 +99,45 @@ def conv2d_kernel(
 def channels_last(x):
     images, C, P = x.shape
     if C <= 1 or P <= 1 or images == 0:
-        return x  # it is in that order already
+        return x
     y = torch.empty((images, P, C), device=x.device, dtype=x.dtype)
     BLOCK_SIZE_C, BLOCK_SIZE_P = 64, 64
     grid = (images * triton.cdiv(P, BLOCK_SIZE_P), triton.cdiv(C, BLOCK_SIZE_C))
     channels_last_kernel[grid](x, y, C, P, BLOCK_SIZE_C=BLOCK_SIZE_C, BLOCK_SIZE_P=BLOCK_SIZE_P)
     return y
+
+
+def conv_rows(x, weight, stride):
+    N, C, H, W = x.shape
+    OC, _, KH, KW = weight.shape
+    OH, OW = (H - KH) // stride + 1, W
+    out = torch.empty((N, OC, OH, OW), device=x.device, dtype=x.dtype)
+    n_pixels = N * OH * OW
+    if out.numel() == 0:
+        return out
+    x = channels_last(x.view(N, C, H * W))
+    weight = channels_last(weight.view(1, OC * C, KH * KW))
+    conv2d_kernel[(triton.cdiv(OC, 64) * triton.cdiv(n_pixels, 64),)](
+        x,
+        weight,
+        out,
+        n_pixels,
+        C,
+        H,
+        W,
+        OC,
+        KH,
+        KW,
+        OH,
+        OW,
+        stride,
+        1,
+        0,
+        BLOCK_SIZE_O=64,
+        BLOCK_SIZE_P=64,
+        BLOCK_SIZE_C=16,
+    )
+    return out
 
 
 def conv2d(x, weight, stride=1, padding=0):
@@ -126,12 +160,15 @@ def conv2d(x, weight, stride=1, padding=0):
     if out.numel() == 0:
         return out
 
-    padded = torch.zeros((N, C, H + 2 * padding, W + 2 * padding), device=x.device, dtype=x.dtype)
-    padded[:, :, padding : padding + H, padding : padding + W] = x
-    windows = padded.unfold(2, KH, stride).unfold(3, KW, stride).permute(0, 1, 4, 5, 2, 3)
-    C, H, W = C * KH * KW, OH, OW
-    KH, KW, stride, padding = 1, 1, 1, 0
-    x = channels_last(windows.contiguous().view(N, C, H * W))
+    if padding == 0 and KW > 1:
+        x = (
+            x.as_strided((N, C, KW, H, OW), (C * H * W, H * W, 1, W, stride))
+            .contiguous()
+            .view(N, C * KW, H, OW)
+        )
+        weight = weight.permute(0, 1, 3, 2).contiguous().view(OC, C * KW, KH, 1)
+        return conv_rows(x, weight, stride)
+    x = channels_last(x.view(N, C, H * W))
     weight = channels_last(weight.view(1, OC * C, KH * KW))
 
     if x.dtype == torch.float32:
@@ -156,6 +193,7 @@ def conv2d(x, weight, stride=1, padding=0):
         KW,
         OH,
         OW,
+        stride,
         stride,
         padding,
         BLOCK_SIZE_O=BLOCK_SIZE_O,
