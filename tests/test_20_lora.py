@@ -32,18 +32,17 @@ def inputs(
     if who in ("mixed", "own", "skipped"):  # each adapter once, the others anywhere
         n = min(T, L)
         index[:n].copy_(torch.arange(n - 1, -1, -1))
-    if kind == "swamped":  # a large number first, then ones that fp16 (bf16) cannot add to it
-        large = 2048 if dtype == F16 else 256
-        x.zero_(), a.zero_()
-        x[:, 0], a[..., 0] = large, 1
-        x[:, 128::128], a[..., 128::128] = 1, 1
+    if kind == "swamped":  # fp16 (bf16) cannot hold what is summed, however the sum is shared out
+        x.copy_(draw.integers(x.shape, dtype, 0, 4)), a.fill_(1)
+        x[:, 0] = 2048 if dtype == F16 else 256
     if kind == "picked":  # each row of a and b picks one number: no rounding can hide in a sum
         x.mul_(200 if dtype == F16 else 32).add_(1)
+        x.mul_(1 if dtype == F16 else 4096)  # beyond what fp16 holds
         a.zero_().scatter_(2, draw.integers((L, R, 1), torch.int64, 0, D_IN), 1)
         b.zero_().scatter_(2, draw.integers((L, D_OUT, 1), torch.int64, 0, R), 1)
-    if kind == "cancelled":  # y is less than nothing but for what rounding the update takes off
+    if kind in ("swamped", "cancelled"):  # y takes away all but what rounding h or the update costs
         y.zero_()
-        y.copy_(-update(*(v.double() for v in (x, a, b)), index))
+        y.copy_(-update(*(v.double() for v in (x, a, b)), index, 1.0 if scale is None else scale))
     if kind == "odd":  # what only one row, one adapter, or one column of an adapter may see
         x[1], a[1, 0, 0], b[2, 3] = float("nan"), float("nan"), float("nan")
     if who in ("skipped", "none"):
@@ -163,7 +162,7 @@ KATA = Kata(
         case("skipped", T=35, D_IN=12, D_OUT=70, R=3, L=2, who="skipped", dtype=BF16),
         case("skipped", T=7, D_IN=20, D_OUT=33, R=4, L=2, who="none"),
         case("deep", T=16, D_IN=2049, D_OUT=64, R=2),
-        case("deep", T=8, D_IN=2176, D_OUT=40, R=16, kind="swamped", scale=0.5),
+        case("deep", T=8, D_IN=2176, D_OUT=40, R=2, kind="swamped", scale=0.5),
         case("deep", T=8, D_IN=2176, D_OUT=40, R=8, kind="swamped", scale=0.5, dtype=BF16),
         case("deep", T=6, D_IN=70, D_OUT=50, R=256, scale=0.25),
         case("precision", T=12, D_IN=128, D_OUT=64, R=16, kind="picked"),
@@ -172,8 +171,10 @@ KATA = Kata(
         case("precision", T=12, D_IN=16, D_OUT=64, R=16, kind="cancelled", dtype=BF16),
         case("precision", T=12, D_IN=128, D_OUT=64, R=16, kind="normal", scale=0.3, L=2),
         case("precision", T=12, D_IN=128, D_OUT=64, R=16, kind="normal", dtype=BF16),
-        case("many", T=200, D_IN=3, D_OUT=5, R=2, L=5, who="skipped"),
-        case("sample", T=1100, D_IN=40, D_OUT=1000, R=4, L=3),
+        case("many", T=1030, D_IN=3, D_OUT=5, R=2, L=5, who="skipped"),
+        case("many", T=5, D_IN=3, D_OUT=5, R=2, L=300, who="any"),
+        case("many", T=2, D_IN=3, D_OUT=2600, R=2),
+        case("sample", T=16_000, D_IN=8, D_OUT=64, R=4, L=3),
         case("edge", T=0, D_IN=64, D_OUT=64, R=16),
         case("edge", T=9, D_IN=64, D_OUT=0, R=16),
         case("edge", T=9, D_IN=0, D_OUT=20, R=2),
@@ -192,6 +193,7 @@ KATA = Kata(
 def untouched(run: Run) -> None:
     """Rows whose index is -1 hold the very bits that they held."""
     run.kernel_ran()
+    run.inputs_unchanged()
     before, index = run.arguments[0], run.arguments[4]
     changed = (run.got().view(torch.int16) != before.view(torch.int16)) & (index < 0)[:, None]
     if bool(changed.any()):

@@ -185,6 +185,8 @@ KATA = Kata(
         case("edge", T=1, D_IN=33, D_OUT=70, E=40, k=3, kind="weighted"),
         case("edge", T=70, D_IN=20, D_OUT=24, E=3, k=2, kind="normal", who="hot"),
         case("edge", T=9, D_IN=20, D_OUT=24, E=6, k=2, kind="odd", who="idle"),
+        case("many", T=257, D_IN=2, D_OUT=3, E=130, k=4),
+        case("many", T=4, D_IN=2, D_OUT=2600),
         case("sample", T=1100, D_IN=16, D_OUT=1000, E=2),
         case("again", T=12, D_IN=24, D_OUT=30, E=3, k=2, kind="weighted"),
         case("tuned", T=12, D_IN=24, D_OUT=30, E=3, k=2, kind="weighted"),
@@ -224,8 +226,8 @@ def alone(run: Run, cause: str) -> None:
 @check("grid", points=8)
 def test_grid(kernel):
     """Programs for all blocks that the experts may need, and for all columns."""
-    groups = ("probe", "full", "experts", "ragged, experts", "blocks", "columns", "sample")
-    sampled, whole = checks.apart(kernel.trace(*groups))
+    groups = ("probe", "full", "experts", "ragged, experts", "slots, experts", "blocks", "columns")
+    sampled, whole = checks.apart(kernel.trace(*groups, "many", "sample"))
 
     def ask(run: Run) -> None:
         run.programs_cover()
