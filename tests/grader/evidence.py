@@ -351,8 +351,11 @@ class Run:
             how = "its import does not end" if where == "hang" else error["message"]
             raise Unusable(f"the file does not import: {how}", "robust", line)
         if where == "hang":
+            much = "far too much work"
+            if self.lane == "compile":
+                much = "too much to compile (many configs, blocks too large for so few warps)"
             raise Wrong(
-                f"no answer in time ({self.label}): a loop that never ends, or far too much work?",
+                f"no answer in time ({self.label}): a loop that never ends, or {much}?",
                 "robust",
                 line,
             )

@@ -22,6 +22,7 @@ KATA = Kata(
     baseline=lambda x: (x[:, 0], 2 * x),
     speed_case=dict(R=8, C=8),
     suspects=(
+        ("values", "No arguments have these numbers.", lambda x: x * int(float("inf"))),
         ("values", "This is x.", lambda x: x),
         ("values", "This is the last number.", lambda x: x[:, -1]),
     ),
@@ -111,6 +112,20 @@ def test_one_that_is_wrong(seen):
     text = said(checks.values, kernel)
     assert "6 of 6 elements of first are wrong" in text
     assert text.endswith("This is the last number.")
+
+
+def test_last_bits_that_are_off_are_no_numbers_in_the_wrong_places(seen):
+    assert "wrong places" in said(checks.values, seen("cols, x * 2", "n_cols - 1 - cols, x * 2"))
+    text = said(checks.values, seen("x * 2", "x * 2.0000002"))
+    assert "elements of twice are wrong" in text
+    assert "wrong places" not in text
+
+
+def test_other_sizes_have_no_lane_outside_either(seen):
+    """A row alone, which no plain size has: right numbers, and one more is read behind them."""
+    kernel = seen("mask = cols < n_cols", "mask = cols < n_cols + (n_cols == 1)")
+    checks.mask(kernel)
+    assert "mask: line" in said(checks.contract, kernel)
 
 
 def test_the_line_is_that_of_the_result_at_fault(seen):
