@@ -59,7 +59,7 @@ KATA = Kata(
         case("edge", special=True, dtype=F16),
         case("edge", n=1),
         case("edge", shape=(3, 5, 7)),
-        case("edge", shape=(64, 129), dtype=F16),
+        case("edge", shape=(61, 129), dtype=F16),
         case("edge", n=777, dtype=BF16),
         case("edge", n=1025, dtype=I32),
         case("edge", n=1000, layout="shifted"),

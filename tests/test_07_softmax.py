@@ -22,6 +22,7 @@ def inputs(draw, R, C, dtype=F32, layout="contiguous", std=2.0, lift=None, kind=
         x[1, ::2] = float("-inf")
         x[2] *= 3000
         x[3, 0] = 6e4
+        x[4:5, 1] = float("nan")  # one is enough to make the whole row NaN
     if kind == "late":  # nothing but -inf for more than two thirds of the row
         x[:, : C * 5 // 6] = float("-inf")
     if kind == "low":  # far below any padding but -inf; the last row has nothing else
@@ -114,7 +115,7 @@ KATA = Kata(
         case("extreme", R=4, C=20_000, kind="extreme"),
         case("extreme", R=2, C=3000, kind="late"),
         case("extreme", R=2, C=9000, kind="late"),
-        case("sample", R=22_000, C=50, layout="spread"),
+        case("sample", R=66_000, C=17, layout="spread"),
         case("sample", R=1100, C=1000, layout="padded", dtype=F16),
         case("edge", R=0, C=64),
         case("edge", R=8, C=0),

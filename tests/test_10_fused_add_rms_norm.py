@@ -230,7 +230,7 @@ def test_tuned_call(kernel):
 @check("robust", points=5)
 def test_contract(kernel):
     """Any size and dtype; residual itself is returned, x and weight are left alone."""
-    checks.contract(kernel)
+    checks.contract(kernel, configs=False)
 
 
 @check("robust", points=1, lane="compile")

@@ -11,9 +11,9 @@ LARGEST = 256  # side of a tile; beyond it, what stored last is not the kernel w
 
 
 def inputs(draw, M, N, K, dtype=F16, a_layout="contiguous", b_layout="contiguous", kind="normal"):
-    if kind == "whole":  # small whole numbers: every sum is exact
-        a, b = (draw.integers(s, dtype, -2, 3) for s in ((M, K), (K, N)))
-        return [a, b]
+    if kind in ("whole", "huge"):  # small whole numbers, every sum exact; or some beyond fp16
+        times = 200 if kind == "huge" else 1
+        return [draw.integers(s, dtype, -2, 3) * times for s in ((M, K), (K, N))]
     if kind == "swamped":  # 2048 first, then 16 ones that an fp16 sum cannot take in
         a, b = torch.zeros((M, K), dtype=dtype), torch.zeros((K, N), dtype=dtype)
         a[:, 0], b[0, :] = 2048, 1
@@ -89,7 +89,6 @@ KATA = Kata(
         case("ragged", **less(1, -1, 0)),
         case("ragged", **less(-1, 5, -3)),
         case("ragged", M=7, N=100, K=13),
-        case("ragged", M=48, N=80, K=144),
         case("ragged", M=80, N=48, K=16),
         case("strided", **tiles(2, 1, 1), a_layout="transposed"),
         case("strided", **tiles(1, 2, 1), b_layout="transposed"),
@@ -101,6 +100,7 @@ KATA = Kata(
         case("strided, deep", M=40, N=30, K=320, a_layout="padded", b_layout="transposed"),
         case("deep", **tiles(1, 1, 4)),
         case("ragged, deep", M=33, N=40, K=271),
+        case("ragged, deep", M=48, N=80, K=144),
         case("deep", M=16, N=16, K=1024),
         case("whole", M=40, N=24, K=512, kind="whole"),
         case("deep", M=16, N=32, K=16 * 256 + 256, kind="swamped"),
@@ -115,6 +115,7 @@ KATA = Kata(
         case("edge", M=32, N=0, K=32),
         case("edge", M=20, N=30, K=0),
         case("edge", M=1, N=1, K=1),
+        case("edge", M=20, N=20, K=9, kind="huge"),
         case("edge", M=1, N=129, K=64),
         case("edge", M=130, N=1, K=200, a_layout="transposed", b_layout="transposed"),
         case("again", M=64, N=64, K=64),

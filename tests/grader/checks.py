@@ -197,15 +197,26 @@ def needs(kernel: Evidence, name: str, see: str, concept: str) -> None:
 def group(kernel: Evidence, name: str, concept: str) -> None:
     """All cases of a group are right in full, once the plain sizes are."""
     needs_values(kernel, concept)
-    calm = undisturbed(kernel)
+    calm, kept_inside = undisturbed(kernel), inside(kernel)
 
     def ask(run: Run) -> None:
         run.keeps_contract()
         if calm:
             run.undisturbed(concept)
         run.right(written_only=True, cause=concept)
+        if kept_inside:
+            run.no_lane_outside()
 
     each(kernel.trace(name), ask)
+
+
+def inside(kernel: Evidence) -> bool:
+    """Whether no lane leaves its tensor on plain sizes; see `mask` if one does.
+
+    Then right numbers are not enough elsewhere either: what lies outside reads as if it were
+    masked, and is never written.
+    """
+    return not any(run.facts.get("outside") for run in kernel.trace("probe", "full", "ragged"))
 
 
 def undisturbed(kernel: Evidence) -> bool:
@@ -217,12 +228,16 @@ def undisturbed(kernel: Evidence) -> bool:
     return True
 
 
-def contract(kernel: Evidence) -> None:
-    """Edge sizes, other shapes and dtypes, a second call: a new tensor each time, inputs kept."""
+def contract(kernel: Evidence, configs: bool = True) -> None:
+    """Edge sizes, other shapes and dtypes, a second call: a new tensor each time, inputs kept.
+
+    And if there is a tuner, all its configs and the call that tunes; `configs`: False where
+    `tuning` asks that already.
+    """
     needs_values(kernel, "robust")
     sampled, runs = apart(kernel.trace("edge", "many", "again", "sample"))
     each([*runs, *sampled], Run.keeps_contract)
-    calm = undisturbed(kernel)
+    calm, kept_inside = undisturbed(kernel), inside(kernel)
 
     def ask(run: Run) -> None:
         if run.nothing_to_do:
@@ -234,12 +249,17 @@ def contract(kernel: Evidence) -> None:
         if blame and ordinary_sizes_written(kernel):
             raise Wrong(f"{run.left_out(blame)} ({run.label})", "robust")
         run.right(written_only=True, cause="robust")
+        if kept_inside:
+            run.no_lane_outside()
 
     each(runs, ask)
     for run in sampled:  # what is left to other launches or programs does not show in a sample
         launches = run.facts["launches"]
         if len(launches) == 1 and not launches[0]["cut"] and not launches[0]["atomics"]:
             run.right(written_only=True, cause="robust")
+    if configs and kernel.configs > 1 and values_hold(kernel):
+        every_config(kernel, "robust")
+        each(kernel.trace("tuned"), tuned_right)
 
 
 def ordinary_sizes_written(kernel: Evidence) -> bool:
@@ -289,38 +309,40 @@ def tuning(
             "key=[] tunes once for all sizes; name the argument that holds the size", "autotune"
         )
     retunes(kernel)
-    if not values_hold(kernel):
+    every_config(kernel, "autotune")
+    if tuned_call and values_hold(kernel) and ordinary_sizes_written(kernel):
+        each(kernel.trace("tuned"), tuned_right)
+
+
+def every_config(kernel: Evidence, concept: str) -> None:
+    """`concept`: where the first config that runs is right, all others are, on plain sizes."""
+    if not values_hold(kernel) or not ordinary_sizes_written(kernel):
         return
+    kept_inside = inside(kernel)
 
     def ask(run: Run) -> None:
         if run.config == kernel.base:
             return
+        which = f"config {run.config + 1} of {kernel.configs}"
         error = run.answer.error
         if error is not None:
             text = f"{error.get('type', '')}: {error.get('message', '')}"
             raise Wrong(
-                f"config {run.config + 1} of {len(listed)} does not run: {text} ({run.case.name})",
-                "autotune",
-                error.get("line"),
+                f"{which} does not run: {text} ({run.case.name})", concept, error.get("line")
             )
         run.kernel_ran()
+        if kept_inside:
+            run.no_lane_outside()
         blame = run.blame() if run.elements else None
         if blame:
-            raise Wrong(
-                f"with config {run.config + 1} of {len(listed)} {run.left_out(blame)} "
-                f"({run.case.name})",
-                "autotune",
-            )
+            raise Wrong(f"with {which} {run.left_out(blame)} ({run.case.name})", concept)
         try:
-            run.right(cause="autotune")
+            run.right(cause=concept)
         except Wrong:
             if right_by_itself(kernel, run.case):  # or it is no config's fault
                 raise
 
-    if ordinary_sizes_written(kernel):
-        each(kernel.trace("probe", "full", "ragged", every_config=True), ask)
-        if tuned_call:
-            each(kernel.trace("tuned"), lambda run: run.right(written_only=True, cause="autotune"))
+    each(kernel.trace("probe", "full", "ragged", every_config=True), ask)
 
 
 def right_by_itself(kernel: Evidence, case: Case) -> bool:
@@ -343,22 +365,25 @@ def tuned(kernel: Evidence, *groups: str) -> None:
     needs_values(kernel, "autotune")
     needs(kernel, "ragged", "mask", "autotune")
 
-    def ask(run: Run) -> None:
-        try:
-            run.right(written_only=True, cause="autotune")
-        except NotJudged:
-            raise
-        except Wrong as wrong:
-            if not run.kata.updates or run.answer.error is not None:
-                raise
-            text = (
-                f"{wrong.message}. With one config by itself it is right: while it tunes, Triton runs "
-                f"the kernel again and again on the same {run.kata.updates[0]}, unless it is told to "
-                "restore it"
-            )
-            raise Wrong(text, "autotune", wrong.line) from None
+    each(kernel.trace("tuned", *groups), tuned_right)
 
-    each(kernel.trace("tuned", *groups), ask)
+
+def tuned_right(run: Run) -> None:
+    """autotune: the result of a call that tunes, where each config by itself is right."""
+    try:
+        run.right(written_only=True, cause="autotune")
+    except NotJudged:
+        raise
+    except Wrong as wrong:
+        if run.answer.error is not None:
+            raise
+        same = run.kata.updates[0] if run.kata.updates else "memory"
+        text = (
+            f"{wrong.message}. With one config by itself it is right: while it tunes, Triton runs "
+            f"the kernel again and again on the same {same}, unless it is told to restore it "
+            "(reset_to_zero, restore_value)"
+        )
+        raise Wrong(text, "autotune", wrong.line) from None
 
 
 def retunes(kernel: Evidence) -> None:

@@ -1,6 +1,6 @@
 """What the chips of the compile lane can hold, and what their cards can do at best.
 
-Plain numbers and two plain functions; nothing here imports torch or Triton or asks a driver.
+Plain numbers and a few plain functions; nothing here imports torch or Triton or asks a driver.
 
 Sources
 -------
@@ -24,9 +24,11 @@ dense ones, with fp32 accumulation; data sheets that print the rate with sparsit
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 KIB = 1024
+MOST_PROGRAMS = (2**31 - 1, 65_535, 65_535)  # along each axis of a grid, on CUDA
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,22 @@ CARDS: tuple[Card, ...] = (
 def cards_of(target: str) -> list[Card]:
     """The cards with that chip; empty for a target that is not in the table."""
     return [card for card in CARDS if card.target == target]
+
+
+def grid_fault(sizes: Sequence[int]) -> str:
+    """Why no kernel can be launched on a grid of these sizes ("" if one can)."""
+    if not 1 <= len(sizes) <= 3:
+        return f"a grid has one, two or three dimensions, not {len(sizes)}"
+    if min(sizes) < 0:
+        return f"a grid has no negative sizes: {list(sizes)}"
+    for axis, (size, most) in enumerate(zip(sizes, MOST_PROGRAMS, strict=False)):
+        if size > most:
+            here = f"{size:,}" if size < 10**18 else "far more"
+            text = (
+                f"a grid has at most {most:,} programs along its axis {axis}, this one has {here}"
+            )
+            return text + (f"; axis 0 holds {MOST_PROGRAMS[0]:,}" if axis else "")
+    return ""
 
 
 def _up(value: int, unit: int) -> int:

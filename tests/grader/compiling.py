@@ -345,14 +345,7 @@ class CompileLane:
             described = describe(error, self.file)
             described["line"] = described["line"] or line
             return None, described
-        problem = None
-        if not 1 <= len(sizes) <= 3:
-            problem = f"a grid has 1 to 3 dimensions, not {len(sizes)}: {sizes}"
-        elif min(sizes) < 0:
-            problem = f"a grid has no negative sizes: {sizes}"
-        elif sizes[0] > 2**31 - 1 or max(sizes[1:], default=0) > 65535:
-            problem = "a grid has at most 2147483647 x 65535 x 65535 programs: "
-            problem += str(sizes) if max(sizes) < 10**18 else "this one has far more"
+        problem = chips.grid_fault(sizes)
         if problem:
             return None, {"type": "ValueError", "message": problem, "line": line}
         return sizes + [1] * (3 - len(sizes)), None

@@ -23,6 +23,7 @@ from . import oracle
 from .judge import CARD_SECONDS, SET_UP_SECONDS, Answer, Child, Nursery
 from .kata import Case, Draw, Kata, Statement
 from .speed import ROUNDS, SECONDS, Speed, Times, card_lock, judge, refusal
+from .watch import as_written
 
 MOST_CONFIGS = 32  # configs of an autotuner that are run by themselves in the trace lane
 EACH_CONFIG = ("full", "ragged", "order")  # groups that are run with every config
@@ -239,7 +240,7 @@ class Run:
             self._explain(self.answer.error)
         foreign = self.facts.get("foreign", [])
         if foreign:
-            names = ", ".join(f["op"] for f in foreign[:3])
+            names = ", ".join(as_written(f["op"]) for f in foreign[:3])
             raise Wrong(
                 f"PyTorch does part of the work: {names}. The launcher may allocate and view "
                 "tensors; the arithmetic belongs in the kernel.",
@@ -351,13 +352,11 @@ class Run:
             how = "its import does not end" if where == "hang" else error["message"]
             raise Unusable(f"the file does not import: {how}", "robust", line)
         if where == "hang":
-            why = "a loop that never ends, or far too much work?"
-            if self.lane == "compile" and line is None:  # the launcher itself has come back
-                why = (
-                    "the compiler is not done. Where no tensor core helps, as with fp32, it writes "
-                )
-                why += "out each product of a tile: try smaller tiles, or fewer configs"
-            raise Wrong(f"no answer in time ({self.label}): {why}", "robust", line)
+            much = "far too much work"
+            if self.lane == "compile":
+                much = "too much to compile (many configs, blocks too large for so few warps)"
+            text = f"no answer in time ({self.label}): a loop that never ends, or {much}?"
+            raise Wrong(text, "robust", line)
         if where == "crash":
             if error.get("attack"):
                 raise Unusable(f"the file {error['message']}", "robust")
@@ -724,8 +723,8 @@ class Run:
         for cause, sentence, formula in self.kata.suspects:
             try:
                 other = formula(*self.asked)
-            except (RuntimeError, IndexError, ValueError):
-                continue
+            except (RuntimeError, IndexError, ValueError, ArithmeticError):
+                continue  # some formulas fit some arguments only
             other = other[part] if isinstance(other, tuple) else other
             if other is None or other.shape != got.shape or torch.equal(other, self.want[part]):
                 continue
@@ -771,7 +770,8 @@ class Run:
             spread = (
                 self.bounds[part][off].amax() + 1e-6 * want[off].abs().amax() if off.any() else 0
             )
-            if bool(((a == b) | ((a - b).abs() <= spread)).all()):
+            moved = bool((wrong.error[off] > spread).any())  # more than a last bit or two
+            if moved and bool(((a == b) | ((a - b).abs() <= spread)).all()):
                 return "offsets", "The right numbers stand in the wrong places."
         return None
 

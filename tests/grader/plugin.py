@@ -20,7 +20,15 @@ import pytest
 from .judge import TESTS, Nursery
 from .loading import uncollected
 from .report import first_line, render
-from .scorecard import LEFT_OUT, PROJECT, SUITE, Check, Scorecard, environment
+from .scorecard import (
+    LEFT_OUT,
+    PROJECT,
+    SUITE,
+    Check,
+    Scorecard,
+    environment,
+    something_else,
+)
 
 # What imports torch is imported when it is needed: the nursery loads it at the same time.
 if TYPE_CHECKING:
@@ -157,13 +165,16 @@ def find_file(root: Path, kata: str) -> Path:
     return file
 
 
-def check_scorecard(path: Path, katas: int) -> None:
+def check_scorecard(path: Path, katas: set[str]) -> None:
     """Whether a scorecard can be written there; bad input ends the run."""
-    if katas > 1 and not path.is_dir():
+    if len(katas) > 1 and not path.is_dir():
         stop("--scorecard FILE holds one kata; for several give a folder")
     folder = path if path.is_dir() else path.parent
     try:
         tempfile.TemporaryFile(dir=folder).close()
+        for file in [path / f"{kata}.json" for kata in katas] if path.is_dir() else [path]:
+            if something_else(file):
+                stop(f"--scorecard would replace {file}, which is no scorecard: name another file")
     except OSError as error:
         stop(f"cannot write the scorecard {path}: {error.strerror or error}")
 
@@ -271,11 +282,14 @@ def pytest_configure(config):
     if config.katas_grading:
         refuse_bare_python()
         refuse_strangers(config)
+        for name in ("root", "scorecard", "seed"):
+            if config.getoption(name) == "":
+                stop(f"--{name} is empty; give it a value or leave it out")
         lanes_named(config.getoption("lanes"))
         for kata in katas:
             find_file(root_of(config), kata)
         if config.getoption("scorecard"):
-            check_scorecard(Path(config.getoption("scorecard")), len(set(katas)))
+            check_scorecard(Path(config.getoption("scorecard")), set(katas))
         config.option.verbose = -1
         config.option.no_header = True
         config.option.tbstyle = "no"

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .chips import grid_fault
 from .memory import Buffer, Memory
 
 # A launch is cut short after so many idle programs in a row or, once a program has done something,
@@ -22,8 +23,6 @@ from .memory import Buffer, Memory
 MOST_IDLE, MOST_IDLE_LANES, FEWEST_IDLE = 2000, 1 << 18, 16
 
 MOST_SAMPLED = 4000  # accesses, after which a launch of which a sample was asked for is given up
-
-MOST_PROGRAMS = 2**31 - 1  # along the first axis of a grid, the largest; CUDA's limit
 
 SEVERAL = -2  # in place of a program's number
 
@@ -125,10 +124,9 @@ class Recorder:
             raise TypeError(
                 f"a grid must be a tuple of whole numbers{like}, not {grid!r}"
             ) from None
-        if not 1 <= len(grid) <= 3:
-            raise TypeError(f"a grid has one, two or three dimensions, not {len(grid)}")
-        if max(grid) > MOST_PROGRAMS:
-            raise TypeError(f"a grid has at most {MOST_PROGRAMS:,} programs along an axis")
+        fault = grid_fault(grid)
+        if fault:
+            raise TypeError(fault)
         grid = grid + (1,) * (3 - len(grid))
         wanted = self.grid_override
         if wanted is not None and math.prod(grid) <= math.prod(wanted):

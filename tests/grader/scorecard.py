@@ -111,6 +111,20 @@ class Scorecard:
             part.unlink(missing_ok=True)
 
 
+def something_else(path: Path) -> bool:
+    """Whether what stands at this path must not give way to a scorecard: a device, other text."""
+    if not path.exists():
+        return False
+    if not path.is_file():
+        return True
+    try:
+        text = path.read_text()
+        found = json.loads(text) if text.strip() else {"schema": None}
+    except (ValueError, RecursionError):
+        return True
+    return not isinstance(found, dict) or "schema" not in found
+
+
 def environment(card: dict | None) -> dict:
     """Versions and machine, for the scorecard. `card`: the GPU's facts, or None."""
     return {

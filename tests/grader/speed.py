@@ -557,13 +557,13 @@ class Bench:
         """One call; the launcher's (and, to be fair, the reference's) with an eye on PyTorch."""
         if name not in ("launcher", "reference") or "launcher" not in self.calls:
             return self.calls[name](*arguments)
-        from .watch import Watch
+        from .watch import Watch, as_written
 
         watch = Watch(self.lane.file, None, None, self.lane.allowed)
         with watch:
             result = self.calls[name](*arguments)
         if name == "launcher" and watch.foreign:
-            names = ", ".join(watch.foreign)
+            names = ", ".join(map(as_written, watch.foreign))
             raise Refused(f"at this size PyTorch does part of the work: {names}")
         return result
 

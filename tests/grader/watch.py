@@ -28,6 +28,19 @@ ZEROS = {"zeros", "zeros_like", "new_zeros"}
 LOOKS = {"tolist", "numpy", "__array__", "__dlpack__", "item"}  # Python gets what a tensor holds
 
 WHOLE = " of whole numbers"
+# The names of operators that nobody writes, and what people write to get them.
+WRITTEN = {
+    "_to_copy": ".to()",
+    "_local_scalar_dense": ".item()",
+    "_unique2": "unique",
+    "_softmax": "softmax",
+    "_log_softmax": "log_softmax",
+}
+
+
+def as_written(operator: str) -> str:
+    """An operator's name as it stands in a launcher's source."""
+    return WRITTEN.get(operator, operator)
 
 
 class Watch(TorchDispatchMode):

@@ -570,7 +570,17 @@ def test_a_launch_that_is_made_to_run_on_a_larger_grid(copy):
 
 def test_a_grid_of_absurd_size_is_not_counted(copy):
     error = copy(numbers(16), 10**400, 0, True).error
-    assert error["message"] == "a grid has at most 2,147,483,647 programs along an axis"
+    assert "at most 2,147,483,647 programs along its axis 0" in error["message"]
+
+
+def test_a_grid_that_no_card_can_launch_is_refused(traced):
+    source = COPY.replace("program_id(0)", "program_id(1)").replace(
+        "[(programs,)]", "[(1, programs)]"
+    )
+    copy = traced(source, "x", "programs", "shift", "masked")
+    assert copy(numbers(16), 65_535, 0, True).error is None
+    error = copy(numbers(16), 65_536, 0, True).error
+    assert "at most 65,535 programs along its axis 1, this one has 65,536" in error["message"]
 
 
 def test_thousands_of_idle_programs_are_not_all_run(copy):

@@ -25,6 +25,7 @@ KATA = Kata(
     baseline=lambda x: (x[:, 0], 2 * x),
     speed_case=dict(R=8, C=8),
     suspects=(
+        ("values", "No arguments have these numbers.", lambda x: x * int(float("inf"))),
         ("values", "This is x.", lambda x: x),
         ("values", "This is the last number.", lambda x: x[:, -1]),
     ),
@@ -116,6 +117,20 @@ def test_one_that_is_wrong(seen):
     assert text.endswith("This is the last number.")
 
 
+def test_last_bits_that_are_off_are_no_numbers_in_the_wrong_places(seen):
+    assert "wrong places" in said(checks.values, seen("cols, x * 2", "n_cols - 1 - cols, x * 2"))
+    text = said(checks.values, seen("x * 2", "x * 2.0000002"))
+    assert "elements of twice are wrong" in text
+    assert "wrong places" not in text
+
+
+def test_other_sizes_have_no_lane_outside_either(seen):
+    """A row alone, which no plain size has: right numbers, and one more is read behind them."""
+    kernel = seen("mask = cols < n_cols", "mask = cols < n_cols + (n_cols == 1)")
+    checks.mask(kernel)
+    assert "mask: line" in said(checks.contract, kernel)
+
+
 def test_the_line_is_that_of_the_result_at_fault(seen):
     lines = (HEADER + RIGHT).splitlines()
     for old, new, store in (
@@ -190,12 +205,12 @@ def test_a_result_in_the_place_of_an_input(seen):
     assert "twice is the input x itself" in said(checks.contract, kernel)
 
 
-@pytest.mark.parametrize(("line", "told"), [(None, "the compiler is not done"), (9, "never ends")])
-def test_a_compiler_that_takes_too_long_is_no_endless_loop(line, told):
-    """The judge gives up without a line; in the launcher a hang has one."""
+@pytest.mark.parametrize("line", [None, 9])
+def test_a_compile_lane_without_an_answer_may_have_too_much_to_compile(line):
+    """Whether a launcher never ends or the compiler is at work shows in neither: both are told."""
     evidence = SimpleNamespace(kata=KATA, configs=1)
     hang = {"where": "hang", "type": "Hang", "message": "", "line": line}
     run = Run(evidence, "compile", KATA.cases[1], None, [], Answer({"error": hang}))
-    with pytest.raises(Wrong, match=told) as caught:
+    with pytest.raises(Wrong, match="never ends, or too much to compile") as caught:
         run.kernel_ran()
     assert caught.value.line == line

@@ -66,6 +66,10 @@ def one_line(done, *words):
         (["--scorecard=nowhere/card.json"], ["nowhere/card.json", "No such file or directory"]),
         (["--scorecard=README.md/card.json"], ["README.md/card.json", "Not a directory"]),
         (["--scorecard=/proc/card.json"], ["/proc/card.json"]),
+        (["--scorecard=/dev/null"], ["would replace /dev/null", "name another file"]),
+        (["--scorecard=README.md"], ["would replace README.md", "name another file"]),
+        (["--root="], ["--root is empty"]),
+        (["--scorecard="], ["--scorecard is empty"]),
         (
             ["tests/test_03_scale.py", "--scorecard=card.json"],
             ["--scorecard FILE holds one kata; for several give a folder"],
