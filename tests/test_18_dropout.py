@@ -14,6 +14,7 @@ F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
 BACKWARD = "dropout_backward"
 SAME = dict(p=0.3, seed=7)  # of all cases whose masks are to be one and the same
 DOUBT = 20.0  # a right kernel is taken for a wrong one with a chance of 2 exp(-20) = 4e-9
+SEEDS = (0, 1, 2**16 + 1, 2**24, 2**24 + 1, 2**30 + 1)
 ALIKE = 8.0  # the same for masks, where many are compared: 2 exp(-8^2 / 2) = 3e-14
 
 
@@ -85,8 +86,8 @@ KATA = Kata(
         case("ragged", n=blocks(2, 1), p=0.8),
         case("ragged", n=20_011, **SAME),
         # The backward pass comes first: there is no mask that it could have been left.
-        case("backward", launcher=BACKWARD, n=blocks(3), p=0.3, seed=11),
-        case("forward", n=blocks(3), p=0.3, seed=11),
+        case("backward", launcher=BACKWARD, n=blocks(3), p=0.35, seed=11),
+        case("forward", n=blocks(3), p=0.35, seed=11),
         case("forward", n=blocks(2), p=0.6, seed=2**31 - 1),
         case("backward", launcher=BACKWARD, n=blocks(2), p=0.6, seed=2**31 - 1),
         case("backward, edge", launcher=BACKWARD, n=999, p=0.2, dtype=BF16, layout="shifted"),
@@ -97,7 +98,8 @@ KATA = Kata(
         case("same", shape=(3, 401, 2), **SAME),
         case("same", shape=(401, 6), dtype=F16, **SAME),
         case("same", n=3001, dtype=BF16, **SAME),
-        *(case("seeds", n=blocks(3), seed=s) for s in (0, 1, 2, 65_537, 2**31 - 2, 2**31 - 1)),
+        # Apart by a step or by one high bit: 16, 24 (as fp32 keeps) or 30 bits of a seed do not do.
+        *(case("seeds", n=blocks(3), seed=s) for s in SEEDS),
         case("precision", n=blocks(1), p=0.1, dtype=F16),
         case("precision", n=blocks(1), p=0.3, dtype=BF16),
         case("odd", n=3000, odd=True, **SAME),
@@ -108,7 +110,8 @@ KATA = Kata(
         case("ends", n=1001, p=0.0, dtype=F16, odd=True),
         case("ends", launcher=BACKWARD, n=1001, p=0.0),
         case("ends", launcher=BACKWARD, n=1001, p=1.0, dtype=F16),
-        case("many", n=lambda block: min(300 * block[0], 2**16) - 5, **SAME),
+        # So few are dropped that a random number of 8 bits shows.
+        case("many", n=lambda block: min(300 * block[0], 2**16) - 5, p=0.002),
         case("sample", n=1_100_000, **SAME),
         case("edge", n=0),
         case("edge", shape=(0, 3), dtype=F16),
@@ -172,7 +175,8 @@ def alike(one: Run, other: Run) -> str:
         return ""
     apart = at if at <= size // 2 else size - at
     share = float((1 + sums[at] / counts[at]) / 2)
-    return f"{share:.0%} of {int(counts[at]):,} agree" + f", {apart:,} apart" * (apart > 0)
+    told = f"{share:.0%} of {int(counts[at]):,} agree" + f", {apart:,} apart" * (apart > 0)
+    return f"{told}, where chance makes it half"
 
 
 @check("grid", points=5)
@@ -197,6 +201,7 @@ def test_mask(kernel):
 def test_values(kernel):
     """Each element is 0 or x / (1 - p), and a share of 1 - p is kept."""
     checks.values(kernel)
+    checks.each(kernel.trace("many"), lambda run: run.right(written_only=True))
 
 
 @check("values", points=10)
@@ -215,7 +220,7 @@ def test_random(kernel):
     for run in runs:
         told = alike(run, run)
         if told:
-            raise Wrong(f"random numbers repeat: {told} ({run.label})", "values")
+            raise Wrong(f"random numbers follow a pattern: {told} ({run.label})", "values")
     for one, other in itertools.combinations(runs, 2):
         told = alike(one, other)
         if told:
@@ -235,7 +240,9 @@ def test_backward(kernel):
         except Unusable:
             raise
         except Wrong as wrong:
-            text = f"{wrong.message}. All it has to go by are grad, p and seed"
+            text = wrong.message
+            if run.answer.error is not None or not run.facts.get("launches"):
+                text = f"{text.rstrip('.')}. All it has to go by are grad, p and seed"
             raise Wrong(text, "fusion", wrong.line) from None
 
     checks.each(runs, ask)

@@ -33,6 +33,10 @@ def inputs(
         v[:, :, :1], v[:, :, 256::256] = 2048, 1
     if kind == "ones":
         v.fill_(1)
+    if kind == "wide":  # what bf16 holds and fp16 does not; the scores stay what they were
+        q *= 2.0**20
+        k *= 2.0**-20
+        v *= 2.0**20
     if kind in SLOPE:
         k += torch.linspace(0, SLOPE[kind], T).to(k)[:, None]
     return [q, k, v] if scale is None and not causal else [q, k, v, causal, scale]
@@ -191,10 +195,10 @@ KATA = Kata(
         case("strided, precision", S=40, T=30, layouts="tokens, padded, padded", dtype=BF16),
         case("precision", S=128, T=8, D=32, H=4, kind="sharp"),
         case("precision", S=128, T=3, D=32, H=4),
-        case("precision", S=100, T=50, dtype=BF16),
+        case("precision", S=100, T=50, dtype=BF16, kind="wide"),
         case("precision", S=100, T=8, D=32, dtype=BF16, kind="sharp"),
         case("extreme", **blocks(1, 1), kind="huge"),
-        case("extreme", **blocks(1, 1), H=1, kind="below", dtype=BF16),
+        case("extreme", S=40, T=50, H=1, kind="below", dtype=BF16, causal=True),
         case("memory", S=128, T=512, D=16, H=1),
         case("many", S=140, T=16, H=9, D=16),
         case("sample", B=2, H=65, S=130, T=40),
@@ -317,8 +321,9 @@ def test_compiles(kernel):
 
 @check("accumulate", points=3, lane="compile")
 def test_accumulator_type(kernel):
-    """Both products and what the loop carries are summed in fp32."""
+    """Both products run on the tensor cores; they and what the loop carries are summed in fp32."""
     checks.fp32_accumulators(kernel)
+    checks.tensor_cores(kernel)
     checks.fp32_reductions(kernel)
     checks.needs(kernel, "even", "accumulate", "accumulate")
 

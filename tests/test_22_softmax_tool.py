@@ -76,6 +76,7 @@ KATA = Agent(
         case("unknown", name="a call of softmax", tool="softmax"),
         *(case("bad json", name=f"arguments {text or 'empty'}", bad=text) for text in BAD_JSON),
         *(case("bad values", name=f"arguments {text}", bad=text) for text in BAD_VALUES),
+        case("too large", name="a number too large for fp32", bad='{"values": [1e300, 0.0]}'),
         case("fails", name="a softmax that raises", softmax="fails"),
         case("beside", name="a bad call beside a good one", calls=[[2, 3]], bad="{"),
     ),
@@ -206,6 +207,9 @@ def test_bad_values(kernel):
     """So are values that are no list of finite numbers."""
     for talk in kernel.talks("bad values"):
         talk.refused(1, "robust")
+    for talk in kernel.talks("too large"):  # an error, or what the softmax is after all
+        if not right(talk.told(1, 1, "robust"), [1.0, 0.0]):
+            talk.refused(1, "robust")
 
 
 @check("robust", points=4)

@@ -6,7 +6,8 @@ client is an openai.OpenAI or an object like it; the loop asks client.chat.compl
 streaming). It offers one tool, gpu_softmax, with one parameter `values`, a list of numbers. A call
 is answered with the JSON list of their softmax, rounded to 4 places; an empty list with []; a call
 that cannot be served with a JSON object {"error": ...}, after which the talk goes on: an unknown
-tool, bad JSON, no list of finite numbers (true and false are none), a softmax that raises.
+tool, bad JSON, no list of finite numbers (true and false are none, and what is too large for fp32
+may be refused, too; NaN is no JSON), a softmax that raises.
 softmax is the launcher of kata 7 and gets a [1, n] fp32 tensor, on the GPU where there is one.
 After max_turns requests without an answer run_agent raises RuntimeError.
 
@@ -23,6 +24,7 @@ from pathlib import Path
 import torch
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+LARGEST = torch.finfo(torch.float32).max
 
 # TODO(layout): the schema of the tool gpu_softmax, in a list: its name, a description, and an
 # object of parameters with `values`, an array of numbers, which is required.
@@ -39,7 +41,8 @@ def gpu_softmax(values, softmax):
 def checked(arguments):
     """The list of numbers in a call's arguments. Raises ValueError if there is none."""
     # TODO(robust): raise ValueError for what is no JSON object with a list `values` of finite
-    # numbers. (json reads NaN and Infinity too, and isinstance(True, int) holds.)
+    # numbers. (json reads NaN and Infinity too, and isinstance(True, int) holds. What is above
+    # LARGEST becomes infinite in fp32.)
     return json.loads(arguments)["values"]
 
 

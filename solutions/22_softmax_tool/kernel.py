@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+LARGEST = torch.finfo(torch.float32).max
 
 # What the model is told about the tool. It sees nothing else of it: the name to call it by, in plain
 # words what it is good for, and a JSON schema of the arguments.
@@ -49,15 +50,16 @@ def gpu_softmax(values, softmax):
 def checked(arguments):
     """The list of numbers in a call's arguments. Raises ValueError if there is none."""
     # A schema is a wish. What comes is a text that a model has written: perhaps no JSON, perhaps
-    # JSON of something else. Python's json also reads NaN and Infinity, and its True is an int.
+    # JSON of something else. Python's json also reads NaN and Infinity, and its True is an int. And
+    # what is larger than fp32 goes would become infinite, with NaN for a softmax, which is no JSON.
     arguments = json.loads(arguments)
     values = arguments.get("values") if isinstance(arguments, dict) else None
     if not isinstance(values, list):
         raise ValueError('the arguments must be an object like {"values": [1.0, 2.0]}')
     for value in values:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not math.isfinite(value):
-            raise ValueError(f"values must hold finite numbers, not {json.dumps(value)}")
+        if not number or not math.isfinite(value) or abs(value) > LARGEST:
+            raise ValueError(f"values must hold finite fp32 numbers, not {json.dumps(value)}")
     return values
 
 

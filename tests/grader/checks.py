@@ -585,11 +585,19 @@ def fp32_reductions(kernel: Evidence) -> None:
 
 
 def tensor_cores(kernel: Evidence, but: str = "") -> None:
-    """At least one tensor-core instruction on every chip; not asked of cases named like `but`."""
+    """Every tl.dot runs on the tensor cores of every chip; not asked of cases named like `but`."""
     launches = [x for x in compiled_launches(kernel) if not but or but not in x["case"]]
     if not any(launch["dots"] for launch in launches):
         raise Wrong("there is no tl.dot in the kernel: the tensor cores stay idle", "accumulate")
     for launch in launches:
+        for dot in launch["dots"] or []:
+            if dot["a"] == dot["b"] == "f32" and dot["precision"] == "ieee":
+                raise Wrong(
+                    "tl.dot multiplies fp32 numbers in full precision, which tensor cores cannot: "
+                    "give it both operands in the inputs' dtype",
+                    "accumulate",
+                    dot["line"],
+                )
         if launch["dots"] and not launch["tensor_cores"]:
             raise Wrong(
                 f"no tensor-core instruction in the code for {launch['target']}", "accumulate"

@@ -65,6 +65,10 @@ def gives_up(error: BaseException) -> bool:
     )
 
 
+class OutOfResources(Exception):
+    """What a launcher may raise; like Triton's error of this name, no RuntimeError."""
+
+
 class Softmax:
     """The softmax that is handed to an agent: notes what it is called with, and takes as little.
 
@@ -91,7 +95,7 @@ class Softmax:
         if len(self.calls) < MOST_CALLS:
             self.calls.append(called)
         if self.kind == "fails":
-            raise RuntimeError("out of resource: shared memory")
+            raise OutOfResources("out of resource: shared memory")
         if not tensor:
             raise AttributeError(f"'{type(x).__name__}' object has no attribute 'dim'")
         if x.dim() != 2:

@@ -292,7 +292,8 @@ class Talk:
         made = len(self.exchanges)
         if made != times:
             many = f"{made}{' or more' if made >= MOST_REQUESTS else ''}"
-            text = f"{many} requests are made, not {times} ({self.label})"
+            many += " request is" if made == 1 else " requests are"
+            text = f"{many} made, not {times} ({self.label})"
             raise Wrong(
                 text + (f"; {self.end}" if "raised" in self.facts else ""), cause, self.line
             )
@@ -300,7 +301,8 @@ class Talk:
     def offers(self, tool: dict, cause: str) -> None:
         """Every request names the model and offers one tool, whose schema says what `tool` says.
 
-        The last request that is allowed may do without: an answer is all that helps then.
+        Whether to call it is the model's choice. The last request that is allowed may do without a
+        tool, for then an answer is all that helps; the first may demand a call.
         """
         last = self.script.max_turns or len(self.script.turns)
         for number in range(1, max(min(len(self.exchanges), last - 1), 1) + 1):
@@ -314,6 +316,13 @@ class Talk:
                 raise Wrong(f"{where} offers {count} tools, not 1", cause)
             if lacks(tools[0], tool):
                 raise Wrong(f"in the tools of {where}, {lacks(tools[0], tool)}", cause)
+            if asked.get("tool_choice") == "none":
+                raise Wrong(f'{where} forbids every call: its tool_choice is "none"', cause)
+        for number, exchange in enumerate(self.exchanges[1:], 2):
+            choice = exchange.asked.get("tool_choice")
+            if choice == "required" or (isinstance(choice, dict) and "function" in choice):
+                text = f"request {number} ({self.label}) demands a call: its tool_choice is "
+                raise Wrong(f"{text}{shown(choice)}, so the model can never answer", cause)
 
     def remembers(self, number: int, cause: str) -> None:
         """A request holds the talk so far: the caller's messages, then each turn of the model.
@@ -490,11 +499,15 @@ def content(one: dict) -> str:
 
 
 def read(text: str) -> Any:
-    """JSON as a value; None if it is none."""
+    """JSON as a value; None if it is none. NaN and Infinity are none, though Python writes them."""
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_no_json)
     except (ValueError, RecursionError):
         return None
+
+
+def _no_json(word: str) -> None:
+    raise ValueError(word)
 
 
 def same(got: dict, want: dict) -> bool:

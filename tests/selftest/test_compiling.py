@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import itertools
 import json
@@ -13,8 +14,9 @@ import time
 import pytest
 import torch
 import triton
-from grader import chips, compiling
+from grader import checks, chips, compiling
 from grader.compiling import CompileLane
+from grader.evidence import Wrong
 
 ALL = ["sm_80", "sm_89", "sm_90", "sm_100", "gfx942"]
 
@@ -701,3 +703,16 @@ def test_the_code_is_that_of_a_real_launch(write):
     assert entry["registers"] == kernel.n_regs
     assert entry["shared"] == kernel.metadata.shared
     assert entry["signature"]["n_elements"] == "i32"
+
+
+@pytest.mark.parametrize(
+    ("type_", "precision"), [("f16", "ieee"), ("f32", "tf32"), ("f32", "ieee")]
+)
+def test_one_dot_in_full_precision_leaves_the_tensor_cores(type_, precision, monkeypatch):
+    """Also if another dot of the same kernel runs on them."""
+    dots = [{"a": of, "b": of, "precision": precision, "line": 7} for of in ("f16", type_)]
+    launch = {"case": "c", "target": "sm_90", "dots": dots, "tensor_cores": ["wgmma"]}
+    monkeypatch.setattr(checks, "compiled_launches", lambda _: [launch])
+    full = (type_, precision) == ("f32", "ieee")
+    with pytest.raises(Wrong, match="full precision") if full else contextlib.nullcontext():
+        checks.tensor_cores(None)

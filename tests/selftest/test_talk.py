@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import importlib.util
 import json
@@ -15,7 +16,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 from grader import bench, client, grading, talk
-from grader.kata import Draw
+from grader.evidence import Wrong
+from grader.kata import Case, Draw
 from grader.talk import Call, Script, Server, Turn
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -187,6 +189,40 @@ def test_a_server_keeps_so_many_requests_and_no_more(server):
     with pytest.raises(ConnectionError, match="too many"):
         ask(model="m", messages=list(USER))
     assert len(line.exchanges) == talk.MOST_REQUESTS
+
+
+# What is asked of a talk
+
+
+FUNCTION = {"type": "function", "function": {"name": "gpu_softmax"}}
+ALLOWED = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [FUNCTION]}}
+
+
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [
+        ([None, "auto", ALLOWED, "none"], ""),
+        (["required", "auto", None, None], ""),
+        (["none", None, None, None], 'request 1 .* forbids every call: its tool_choice is "none"'),
+        ([None, "required", None, None], "request 2 .* demands a call"),
+        ([None, None, None, FUNCTION], "request 4 .* demands a call"),
+    ],
+)
+def test_the_model_may_call_and_may_answer(choices, words):
+    """One tool_choice a request, of four that are allowed."""
+    line = talk.Line(Script((Turn("text"),), USER, max_turns=4))
+    for choice in choices:
+        asked = {"model": talk.MODEL, "tools": [SUITE.TOOL], "tool_choice": choice}
+        line.exchanges.append(talk.Exchange(asked, {}))
+    answer = SimpleNamespace(error=None, facts={})
+    seen = talk.Talk(None, Case("one", {}, "a talk"), line.script, line, answer)
+    with pytest.raises(Wrong, match=words) if words else contextlib.nullcontext():
+        seen.offers(SUITE.TOOL, "layout")
+
+
+@pytest.mark.parametrize("text", ["[NaN]", '{"a": Infinity}', "[-Infinity]", "", "[1", "[" * 10**5])
+def test_what_is_no_json(text):
+    assert talk.read(text) is None
 
 
 # Files that do their worst: the judge survives, and only the file loses

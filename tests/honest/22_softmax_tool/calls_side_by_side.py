@@ -20,6 +20,7 @@ def run_agent(client, model, messages, softmax, max_turns=5):
     def probabilities(values):
         x = torch.tensor(values, dtype=torch.float32, device=place).view(1, -1)
         y = softmax(x).cpu().double()
+        assert not y.isnan().any(), "too large"
         return torch.round(y, decimals=4).squeeze(0).tolist()
 
     def told(call):

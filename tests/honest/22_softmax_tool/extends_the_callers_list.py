@@ -50,6 +50,8 @@ def run_agent(client, model, messages, softmax, max_turns=5):
                         raise ValueError("no finite numbers")
                     x = torch.empty((1, len(values)), dtype=torch.float32, device=device)
                     x[0] = torch.tensor(values, dtype=torch.float64)
+                    if not x.isfinite().all():
+                        raise OverflowError("too large")
                     text = "[" + ",".join(f"{p:.4f}" for p in softmax(x).view(-1).tolist()) + "]"
                 except Exception as e:
                     text = json.dumps({"error": f"{e}", "hint": "send numbers"})

@@ -33,7 +33,8 @@ class Agent:
         for value in values:
             if value is True or value is False or not math.isfinite(value):
                 raise ValueError(value)
-        x = torch.from_numpy(np.array([values], dtype=np.float32).reshape(1, -1))
+        with np.errstate(over="raise"):
+            x = torch.from_numpy(np.array([values], dtype=float).astype(np.float32).reshape(1, -1))
         if torch.cuda.is_available():
             x = x.to("cuda")
         return np.round(self.softmax(x).cpu().numpy()[0].astype(np.float64), 4).tolist()

@@ -31,6 +31,13 @@ def result(call, softmax):
         return {"error": f"cannot serve {call.function.arguments!r}: {problem!r}"}
 
 
+def written(told):
+    try:
+        return json.dumps(told, allow_nan=False)
+    except ValueError:
+        return '{"error": "the result is no JSON: there is a NaN in it"}'
+
+
 def answer_of(client, model, messages, softmax, left):
     if left == 0:
         raise NoAnswer("no answer")
@@ -39,7 +46,7 @@ def answer_of(client, model, messages, softmax, left):
     if said.tool_calls is None or len(said.tool_calls) == 0:
         return said.content
     results = [
-        {"tool_call_id": c.id, "role": "tool", "content": json.dumps(result(c, softmax))}
+        {"tool_call_id": c.id, "role": "tool", "content": written(result(c, softmax))}
         for c in said.tool_calls
     ]
     more = [said.model_dump(exclude_none=True), *results[::-1]]

@@ -42,8 +42,9 @@ class Softmax:
         if type(values) is not list or not all(map(is_number, values)):
             raise TypeError("values: a list of finite numbers is needed")
         row = torch.zeros(1, len(values), device="cuda" if torch.cuda.is_available() else "cpu")
+        largest = torch.finfo(row.dtype).max
         for place, value in enumerate(values):
-            row[0, place] = value
+            row[0, place] = min(max(value, -largest), largest)
         return [float(f"{p.item():.4f}") for p in self.launcher(row).flatten()]
 
 

@@ -9,6 +9,7 @@ import math
 import torch
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+LARGEST = torch.finfo(torch.float32).max
 
 TOOLS = [
     {
@@ -34,8 +35,8 @@ def read_values(arguments):
     for value in given["values"]:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise ValueError(f"{value!r} is no number")
-        if not math.isfinite(value):
-            raise ValueError(f"{value!r} is not finite")
+        if not math.isfinite(value) or abs(value) > LARGEST:
+            raise ValueError(f"{value!r} is not finite in fp32")
     return given["values"]
 
 

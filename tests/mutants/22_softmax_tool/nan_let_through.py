@@ -9,6 +9,7 @@ import math
 import torch
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+LARGEST = torch.finfo(torch.float32).max
 
 TOOLS = [
     {
@@ -34,6 +35,8 @@ def read_values(arguments):
     for value in given["values"]:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise ValueError(f"{value!r} is no number")
+        if abs(value) > LARGEST and abs(value) != float("inf"):
+            raise ValueError(f"{value!r} is too large")
     return given["values"]
 
 

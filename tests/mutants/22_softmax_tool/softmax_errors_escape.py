@@ -1,6 +1,6 @@
-"""robust: only mistakes of the model are caught
+"""robust: only ValueError and RuntimeError are caught, which a launcher does not keep to
 
-symptom: a row that the kernel refuses ends the whole talk
+symptom: a row that does not fit the card, Triton's OutOfResources, ends the whole talk
 """
 
 import json
@@ -9,6 +9,7 @@ import math
 import torch
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+LARGEST = torch.finfo(torch.float32).max
 
 TOOLS = [
     {
@@ -34,8 +35,8 @@ def read_values(arguments):
     for value in given["values"]:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise ValueError(f"{value!r} is no number")
-        if not math.isfinite(value):
-            raise ValueError(f"{value!r} is not finite")
+        if not math.isfinite(value) or abs(value) > LARGEST:
+            raise ValueError(f"{value!r} is not finite in fp32")
     return given["values"]
 
 
@@ -52,7 +53,7 @@ def serve(call, softmax):
             raise ValueError(f"unknown tool {call.function.name}")
         values = read_values(call.function.arguments)
         return json.dumps(call_softmax(values, softmax))
-    except ValueError as error:
+    except (ValueError, RuntimeError) as error:
         return json.dumps({"error": str(error)})
 
 

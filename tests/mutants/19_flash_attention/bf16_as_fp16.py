@@ -1,0 +1,266 @@
+"""precision: bf16 operands are converted to fp16, which has more digits and less range
+
+symptom: inf and NaN as soon as numbers of q or v are above 65,504
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+LOG2_E = 1.4426950408889634
+
+
+@triton.jit
+def attend(
+    acc,
+    running_max,
+    running_sum,
+    q,
+    k_ptr,
+    v_ptr,
+    row_k,
+    row_v,
+    start,
+    stop,
+    offs_m,
+    S,
+    T,
+    log2_scale,
+    CAUSAL: tl.constexpr,
+    MASKED: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    D: tl.constexpr,
+):
+    # The walk along the keys from start to stop. It is kata 8's loop for BLOCK_M rows at once; what
+    # it sums up beside the exponentials is their product with the rows of v.
+    offs_d = tl.arange(0, D)
+    for first in range(start, stop, BLOCK_N):
+        offs_n = first + tl.arange(0, BLOCK_N)
+
+        # The keys that exist. And what each row sees of them: all, or if causal none later than
+        # itself, where the last row of q stands beside the last key.
+        exists = offs_n < T
+        seen = exists[None, :]
+        if CAUSAL:
+            seen = seen & (offs_n[None, :] <= offs_m[:, None] + T - S)
+
+        # k comes as [D, BLOCK_N], transposed by its addresses. Where every row sees every key,
+        # nothing is masked.
+        k_ptrs = k_ptr + offs_n[None, :] * row_k + offs_d[:, None]
+        v_ptrs = v_ptr + offs_n[:, None] * row_v + offs_d[None, :]
+        if MASKED:
+            k = tl.load(k_ptrs, mask=exists[None, :], other=0.0)
+            v = tl.load(v_ptrs, mask=exists[:, None], other=0.0)
+        else:
+            k = tl.load(k_ptrs)
+            v = tl.load(v_ptrs)
+
+        # A score for every row and key, in fp32, not yet scaled.
+        scores = tl.dot(q.to(tl.float16), k.to(tl.float16))
+
+        if MASKED:
+            scores = tl.where(seen, scores, -float("inf"))
+
+        # The largest score of each row in this block, scaled now: 128 multiplications where the
+        # scores would take 128 * BLOCK_N.
+        block_max = tl.max(scores, axis=1) * log2_scale
+
+        # It only counts if it is larger than all before it.
+        new_max = tl.maximum(running_max, block_max)
+
+        # exp(scale * score - max). The factor log2(e) hides in log2_scale, for exp2 is what the
+        # hardware has; multiplication and subtraction are one instruction.
+        weights = tl.exp2(scores * log2_scale - new_max[:, None])
+
+        # This block's share of each row's sum.
+        block_sum = tl.sum(weights, axis=1)
+
+        # What both sums hold so far was taken with the old maximum subtracted.
+        rescale = tl.exp2(running_max - new_max)
+
+        running_sum = running_sum * rescale + block_sum
+        running_max = new_max
+
+        # The weights enter the tensor cores as fp16 or bf16; the sum stays fp32.
+        acc = tl.dot(weights.to(tl.float16), v.to(tl.float16), acc * rescale[:, None])
+
+    return acc, running_max, running_sum
+
+
+@triton.jit
+def flash_attention_kernel(
+    q_ptr,
+    k_ptr,
+    v_ptr,
+    out_ptr,
+    stride_qb,
+    stride_qh,
+    stride_qs,
+    stride_kb,
+    stride_kh,
+    stride_kt,
+    stride_vb,
+    stride_vh,
+    stride_vt,
+    H,
+    S,
+    T,
+    log2_scale,
+    CAUSAL: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    D: tl.constexpr,
+):
+    # One program owns BLOCK_M rows of one head; the grid's second axis counts the heads of all
+    # batches.
+    pid_head = tl.program_id(axis=1)
+
+    # If causal, the last rows have the longest way to go: they start first.
+    pid_m = tl.num_programs(axis=0) - 1 - tl.program_id(axis=0)
+    batch = pid_head // H
+    head = pid_head % H
+    offs_m = pid_m * BLOCK_M + tl.arange(0, BLOCK_M)
+
+    # Where this head's matrices begin, and how far apart the rows of each lie.
+    q_ptr += batch * stride_qb + head * stride_qh
+    k_ptr += batch * stride_kb + head * stride_kh
+    v_ptr += batch * stride_vb + head * stride_vh
+    row_q, row_k, row_v = stride_qs, stride_kt, stride_vt
+
+    # Rows past the end of q are not read, and not stored below.
+    row_mask = (offs_m < S)[:, None]
+
+    offs_d = tl.arange(0, D)[None, :]
+    q = tl.load(q_ptr + offs_m[:, None] * row_q + offs_d, mask=row_mask, other=0.0)
+
+    # Every row carries a maximum, a sum, and a sum of rows of v, from block to block.
+    running_max = tl.full((BLOCK_M,), -float("inf"), dtype=tl.float32)
+    running_sum = tl.zeros((BLOCK_M,), dtype=tl.float32)
+    acc = tl.zeros((BLOCK_M, D), dtype=tl.float32)
+
+    # Up to which key the walk goes: the last one, or if causal the last that any of the rows sees.
+    stop = T
+    if CAUSAL:
+        stop = tl.minimum(T, (pid_m + 1) * BLOCK_M + T - S)
+
+    # Whole blocks that all rows see come first, and without masks. Next come those that lie on the
+    # diagonal or hang over the end.
+    seen_by_all = stop
+    if CAUSAL:
+        seen_by_all = tl.minimum(stop, pid_m * BLOCK_M + T - S + 1)
+    unmasked = seen_by_all // BLOCK_N * BLOCK_N
+
+    acc, running_max, running_sum = attend(
+        acc,
+        running_max,
+        running_sum,
+        q,
+        k_ptr,
+        v_ptr,
+        row_k,
+        row_v,
+        0,
+        unmasked,
+        offs_m,
+        S,
+        T,
+        log2_scale,
+        CAUSAL=CAUSAL,
+        MASKED=False,
+        BLOCK_N=BLOCK_N,
+        D=D,
+    )
+    acc, running_max, running_sum = attend(
+        acc,
+        running_max,
+        running_sum,
+        q,
+        k_ptr,
+        v_ptr,
+        row_k,
+        row_v,
+        unmasked,
+        stop,
+        offs_m,
+        S,
+        T,
+        log2_scale,
+        CAUSAL=CAUSAL,
+        MASKED=True,
+        BLOCK_N=BLOCK_N,
+        D=D,
+    )
+
+    # The division waited until here: once for a row, not once for a key.
+    out = acc / running_sum[:, None]
+
+    # The result is contiguous: [B, H, S, D].
+    out_ptrs = out_ptr + ((batch * H + head) * S + offs_m[:, None]) * D + offs_d
+    tl.store(out_ptrs, out.to(out_ptr.dtype.element_ty), mask=row_mask)
+
+
+def flash_attention(q, k, v, causal=False, scale=None):
+    """softmax(scale * q @ k.T) @ v for every head, in a new contiguous tensor like q."""
+    if q.dim() != 4 or k.dim() != 4 or k.shape != v.shape:
+        raise ValueError(f"q, k and v have shapes {q.shape}, {k.shape} and {v.shape}")
+    B, H, S, D = q.shape
+    T = k.shape[2]
+    if k.shape != (B, H, T, D) or D not in (16, 32, 64, 128):
+        raise ValueError(
+            f"shapes {q.shape} and {k.shape} do not fit, or D is not 16, 32, 64 or 128"
+        )
+    if q.dtype not in (torch.float16, torch.bfloat16) or q.dtype != k.dtype or q.dtype != v.dtype:
+        raise ValueError(f"q, k and v must be fp16 or bf16, got {q.dtype}, {k.dtype}, {v.dtype}")
+    if any(x.numel() and x.stride(3) != 1 for x in (q, k, v)):
+        raise ValueError("q, k and v must have unit stride along D")
+    if causal and T < S:
+        raise ValueError(f"a causal mask needs at least as many keys as queries, got {T} and {S}")
+    if scale is None:
+        scale = D**-0.5
+
+    if T == 0:
+        return torch.zeros((B, H, S, D), device=q.device, dtype=q.dtype)
+    out = torch.empty((B, H, S, D), device=q.device, dtype=q.dtype)
+    if out.numel() == 0:
+        return out
+
+    # 128 rows share what is loaded of k and v. Their sums take 64 registers of each of 256 threads,
+    # their scores 32 more.
+    BLOCK_M, BLOCK_N, num_warps = 128, 64, 8
+
+    # Blocks of k and v are on their way while others are worked on: four of each where shared memory
+    # holds them beside q, otherwise two.
+    card = torch.cuda.get_device_properties(q.device) if q.is_cuda else None
+    shared_bytes = getattr(card, "shared_memory_per_block_optin", 0)
+    needed_bytes = (BLOCK_M + 2 * 4 * BLOCK_N) * D * q.element_size()
+    num_stages = 4 if needed_bytes <= shared_bytes else 2
+
+    # One program for BLOCK_M rows of a head, rounded up.
+    grid = (triton.cdiv(S, BLOCK_M), B * H)
+
+    flash_attention_kernel[grid](
+        q,
+        k,
+        v,
+        out,
+        q.stride(0),
+        q.stride(1),
+        q.stride(2),
+        k.stride(0),
+        k.stride(1),
+        k.stride(2),
+        v.stride(0),
+        v.stride(1),
+        v.stride(2),
+        H,
+        S,
+        T,
+        scale * LOG2_E,
+        CAUSAL=causal,
+        BLOCK_M=BLOCK_M,
+        BLOCK_N=BLOCK_N,
+        D=D,
+        num_warps=num_warps,
+        num_stages=num_stages,
+    )
+    return out
