@@ -29,6 +29,7 @@ EACH_CONFIG = ("full", "ragged", "order")  # groups that are run with every conf
 SAMPLES = {"sample": 2, "order": 48}  # programs that run of each launch there, besides the last one
 SHARED = 0.85  # of the tiles that neighbours along one line load: so many at most if they share
 BLOCK_CEILING = 1 << 17  # lanes; cases are not sized by a block beyond this
+MOST_FLAGS = 30
 MOST_DEATHS = 3  # cases of a lane that may cost the card's context before the rest is not tried
 
 
@@ -239,6 +240,8 @@ class Run:
             self._explain(self.answer.error)
         foreign = self.facts.get("foreign", [])
         if foreign:
+            for one in foreign[:3]:
+                self.evidence.flag("foreign work", f"{one['op']} of PyTorch, line {one['line']}")
             names = ", ".join(f["op"] for f in foreign[:3])
             raise Wrong(
                 f"PyTorch does part of the work: {names}. The launcher may allocate and view "
@@ -254,6 +257,7 @@ class Run:
                     if hazard["kind"] == "changed-outside"
                     else f"the kernel reads {what}, which is neither an input nor new memory"
                 )
+                self.evidence.flag("foreign work", f"{how} ({self.label})")
                 raise Wrong(f"{how}: the work must be done by the kernel itself.", "values")
         if self.nothing_to_do:
             return
@@ -329,6 +333,8 @@ class Run:
         if no_card and self.lane in ("trace", "compile"):
             text += ". Here the tensors are on the CPU: write device=x.device, and leave out "
             text += "assertions about the device"
+        if where == "limit":
+            raise Unusable(f"{name} is not judged to its end: {error['message']}", "robust")
         if where == "import":
             raise Unusable(f"the file does not import. {text}", "robust", line)
         if "missing" in error:
@@ -885,6 +891,9 @@ class Collected:
         self.traced = traced
         self.note = ""  # what a check that passed has to say
         self.printed = ""  # the first thing that the file printed in the trace lane
+        self.flags: list[dict] = []  # what looks like deceit: {"flag", "evidence"}
+        limits = nursery.limits
+        self._until = None if limits is None else time.monotonic() + limits.seconds
         self._pool = ThreadPoolExecutor(3, thread_name_prefix="lane")
         self._futures: dict[str, Future] = {}
         for lane, collect in self.collectors().items():
@@ -909,7 +918,13 @@ class Collected:
 
     def _child(self, lane: str, **more) -> Child:
         request = {"file": str(self.file), "launcher": self.statement.launcher} | more
-        return Child(self.nursery, lane, request)
+        return Child(self.nursery, lane, request, self._until, self.flag)
+
+    def flag(self, flag: str, evidence: str) -> None:
+        """Note what an instructor should look at; it costs no points by itself."""
+        noted = {"flag": flag, "evidence": evidence}
+        if noted not in self.flags and len(self.flags) < MOST_FLAGS:
+            self.flags.append(noted)
 
 
 class Evidence(Collected):

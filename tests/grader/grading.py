@@ -94,7 +94,9 @@ def grade(
     module = suite(kata)
     functions = [f for f in vars(module).values() if hasattr(f, "graded")]
     card = Scorecard(kata, str(file), lanes, environment(None), [open_check(f) for f in functions])
-    evidence = collect(module.KATA, file.resolve(), nursery, lanes, seed, without, traced)
+    # A link is followed for a learner; a submission is what lies in its own folder.
+    file = file.resolve() if nursery.sandbox is None else file.absolute()
+    evidence = collect(module.KATA, file, nursery, lanes, seed, without, traced)
     try:
         for verdict, function in zip(card.checks, functions, strict=True):
             error: BaseException | None = None
@@ -107,4 +109,5 @@ def grade(
             settle(verdict, error, lanes, evidence.note)
     finally:
         evidence.close()
+        card.flags = evidence.flags
     return card
