@@ -20,7 +20,7 @@ pytest.importorskip("junitparser")
 pytest.importorskip("yaml")
 
 from grader.classroom import __main__ as command
-from grader.classroom import local, outputs, store
+from grader.classroom import local, outputs, page, store
 from grader.classroom.job import Dead, Late
 from grader.classroom.units import Unit, next_unit, suite_version
 
@@ -81,6 +81,7 @@ def fake(monkeypatch):
     """No real job is started; `fake.graded` is what was judged."""
     FakeJob.graded = []
     monkeypatch.setattr(local, "Job", FakeJob)
+    monkeypatch.setattr(page, "plots", lambda rows, titles: {"marks": "", "katas": ""})
     monkeypatch.setattr(local, "count_cards", lambda: 0)
     return FakeJob
 
@@ -227,7 +228,7 @@ def test_what_only_a_card_can_judge_is_left_out_and_flagged(klass, tmp_path):
 
 def test_no_card_unit_follows_a_crash():
     unit = Unit("a", "01_vector_add", "cpu")
-    assert next_unit(unit, local.crashed(""), set()) is None
+    assert next_unit(unit, local.crashed(), set()) is None
     judged = {"status": "judged", "card": {"checks": checks("passed")}}
     assert next_unit(unit, judged, set()) == Unit("a", "01_vector_add", "gpu")
     assert next_unit(unit, judged, {"01_vector_add"}).whole

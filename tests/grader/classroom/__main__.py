@@ -22,7 +22,13 @@ from . import grading, intake, marks, outputs
 from .store import Store, Trouble
 from .units import known_katas, suite_version
 
-NEEDS = {"jinja2": "jinja2", "yaml": "PyYAML", "rich": "rich", "junitparser": "junitparser"}
+NEEDS = {
+    "jinja2": "jinja2",
+    "yaml": "PyYAML",
+    "rich": "rich",
+    "junitparser": "junitparser",
+    "matplotlib": "matplotlib",
+}
 
 
 def stop(text: str, code: int = 2) -> NoReturn:
@@ -269,7 +275,7 @@ def summary(out: Path, rows: list[marks.Row], broken: str) -> int:
     states = Counter(row.status for row in rows)
     text = ", ".join(f"{number} {status}" for status, number in states.most_common())
     print(f"{len(rows)} rows: {text}")
-    print(f"{out / 'grades.csv'}")
+    print(f"marks: {out / 'grades.csv'}; what to look at: {out / 'report.html'}")
     if broken:
         print(f"grade: {broken}", file=sys.stderr)
     return 1 if broken or {"error", "pending"} & set(states) else 0

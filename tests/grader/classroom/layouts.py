@@ -41,7 +41,6 @@ class Entry:
 
 def clean(text: str) -> str:
     """A name that can be shown and written anywhere: umlauts and spaces stay."""
-    text = text.encode(errors="surrogateescape").decode(errors="replace")
     text = unicodedata.normalize("NFC", text)
     return "".join(
         c if unicodedata.category(c)[0] != "C" else "\N{REPLACEMENT CHARACTER}" for c in text
