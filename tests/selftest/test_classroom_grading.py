@@ -72,7 +72,7 @@ class FakeJob:
         }
         return {"status": "judged", "card": card, "seconds": 0.0, "cpu": 0.0}
 
-    def end(self):
+    def end(self, patience=0.0):
         pass
 
 

@@ -239,7 +239,10 @@ def run(options: argparse.Namespace, known: list[str], asked: list[str] | None) 
         )
         katas = counted(found, asked, known)
         suites = {kata: suite_version(kata) for kata in katas}
-        engine = grading.engine(options, settings, store)
+        try:
+            engine = grading.engine(options, settings, store)
+        except ValueError as error:
+            stop(str(error))
         try:
             broken = grading.grade(engine, store, found, katas, suites, settings)
         except ValueError as error:

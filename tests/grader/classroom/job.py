@@ -102,15 +102,16 @@ class Job:
         self.line.settimeout(seconds)
         return wire.receive(self.line)
 
-    def end(self) -> None:
-        """End the process; its nursery and that one's children end with it."""
+    def end(self, patience: float = 0) -> None:
+        """End the process, after `patience` by force; its nursery and that one's children end too."""
         with contextlib.suppress(OSError):
             self.line.close()
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(patience)
+        if self._life >= 0:
             os.close(self._life)
             self._life = -1
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
+        self.process.kill()
         self.process.wait()
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from .job import Dead, Job, Late
 from .units import PARTS, Unit
 
+CLOSE_SECONDS = 5.0  # for a job that has nothing to do to put its things away
 CARD_CORES = 2  # of a job with a card: what feeds the card should not wait for its judge
 
 
@@ -114,10 +115,10 @@ class Local:
         self._stopped = True
         for slot in self._slots:
             self._queues[slot.part].put(None)
-            if slot.job is not None:
+            if slot.busy and slot.job is not None:
                 slot.job.end()
         for slot in self._slots:
-            slot.join(10)
+            slot.join(CLOSE_SECONDS)
 
 
 class _Slot(threading.Thread):
@@ -126,6 +127,7 @@ class _Slot(threading.Thread):
     def __init__(self, engine: Local, part: str, card: str, cores: set[int], job: Job | None):
         super().__init__(daemon=True)
         self.engine, self.part, self.card, self.cores, self.job = engine, part, card, cores, job
+        self.busy = False
 
     def run(self) -> None:
         engine = self.engine
@@ -133,12 +135,14 @@ class _Slot(threading.Thread):
             unit = engine._queues[self.part].get()
             if unit is None or engine._stopped:
                 break
+            self.busy = True
             try:
                 engine._results.put((unit, self._judge(unit)))
             except Exception as error:
                 engine._results.put(error)
+            self.busy = False
         if self.job is not None:
-            self.job.end()
+            self.job.end(patience=CLOSE_SECONDS)
 
     def _judge(self, unit: Unit) -> dict:
         engine = self.engine

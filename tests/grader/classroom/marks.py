@@ -29,6 +29,7 @@ class Cell:
     maximum: int = 0
     not_judged: int = 0
     message: str = ""
+    sha256: str = ""
     checks: list[dict] = field(default_factory=list)
     flags: list[dict] = field(default_factory=list)
 
@@ -90,7 +91,7 @@ def cell_of(
     """One kata of one student, from the records of its parts."""
     total = sum(check["max_points"] for check in outline["checks"])
     beyond = sum(c["max_points"] for c in outline["checks"] if c["lane"] == "gpu" and not card)
-    nothing = {"maximum": total - beyond, "not_judged": beyond}
+    nothing: dict = {"maximum": total - beyond, "not_judged": beyond, "sha256": sha or ""}
     if sha is None:
         status = "not understood" if problem else "not handed in"
         return Cell(kata, status, message=problem, **nothing)
@@ -115,6 +116,7 @@ def cell_of(
         maximum=sum(check["max_points"] for check in checks) - open_,
         not_judged=open_,
         message=broken[0]["message"] if broken else "",
+        sha256=sha,
         checks=checks,
         flags=flags,
     )
