@@ -89,14 +89,20 @@ def grade(
     seed: str,
     without: frozenset[str] = frozenset(),
     traced: dict | None = None,
+    drawn_sizes: bool | None = None,
 ) -> Scorecard:
-    """Run every check of a kata's suite on one file; `without` and `traced` as for Evidence."""
+    """Run every check of a kata's suite on one file; `without` and so on as for Evidence.
+
+    By default sizes are drawn where the nursery has limits: where others' files are graded.
+    """
     module = suite(kata)
     functions = [f for f in vars(module).values() if hasattr(f, "graded")]
     card = Scorecard(kata, str(file), lanes, environment(None), [open_check(f) for f in functions])
     # A link is followed for a learner; a submission is what lies in its own folder.
     file = file.resolve() if nursery.sandbox is None else file.absolute()
-    evidence = collect(module.KATA, file, nursery, lanes, seed, without, traced)
+    if drawn_sizes is None:
+        drawn_sizes = nursery.limits is not None
+    evidence = collect(module.KATA, file, nursery, lanes, seed, without, traced, drawn_sizes)
     try:
         for verdict, function in zip(card.checks, functions, strict=True):
             error: BaseException | None = None
