@@ -55,7 +55,15 @@ def test_words_that_mean_something_else_are_none(text):
 
 @pytest.mark.parametrize(
     "text",
-    [b"\0\xff", b"(" * 100_000, b"-" * 500_000 + b"1", b"'", "ü".encode("utf-16"), b"", b"\t x\n y"],
+    [
+        b"\0\xff",
+        b"(" * 100_000,
+        b"-" * 500_000 + b"1",
+        b"'",
+        "ü".encode("utf-16"),
+        b"",
+        b"\t x\n y",
+    ],
     ids=range(7),
 )
 def test_what_is_no_python_shows_none(text):
