@@ -29,6 +29,9 @@ EACH_CONFIG = ("full", "ragged", "order")  # groups that are run with every conf
 SAMPLES = {"sample": 2, "order": 48}  # programs that run of each launch there, besides the last one
 SHARED = 0.85  # of the tiles that neighbours along one line load: so many at most if they share
 BLOCK_CEILING = 1 << 17  # lanes; cases are not sized by a block beyond this
+DTYPES = (  # that a result may have and that every PyTorch can compare
+    "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128"
+).split()
 MOST_FLAGS = 30
 MOST_DEATHS = 3  # cases of a lane that may cost the card's context before the rest is not tried
 
@@ -874,6 +877,7 @@ class Collected:
     `without`: groups of cases that are not traced; checks that need only those are not judged.
     `traced`: answers of the trace lane for this very file and seed, by what was asked. What is
     there is not asked again; what is asked is put there.
+    `drawn_sizes`: whether the sizes of cases are drawn too (see `kata.drawn_size`).
     """
 
     def __init__(
@@ -885,7 +889,9 @@ class Collected:
         seed: str,
         without: frozenset[str] = frozenset(),
         traced: dict | None = None,
+        drawn_sizes: bool = False,
     ):
+        self.size_seed = seed if drawn_sizes else ""
         self.statement, self.file, self.nursery = statement, file, nursery
         self.lanes, self.seed, self.without = lanes, seed, without
         self.traced = traced
@@ -973,9 +979,8 @@ class Evidence(Collected):
                 self._blocks.set_result([self.kata.usual_block])
 
     def _trace(self, child: Child) -> list[Run]:
-        probe = next(c for c in self.kata.cases if c.group == "probe").settled(
-            self.kata.usual_block
-        )
+        stated = next(c for c in self.kata.cases if c.group == "probe")
+        probe = stated.settled(self.kata.usual_block, self.size_seed)
         runs: list[Run] = []
         first = self._call(child, probe, 0)
         tuners = first.facts.get("tuners") or []
@@ -998,7 +1003,7 @@ class Evidence(Collected):
                     continue
                 if case.group == "order" and self._some_config_shares(runs):
                     continue
-                settled = case.settled(block)
+                settled = case.settled(block, self.size_seed)
                 chosen = None if case.tuned else config
                 run = self._call(child, settled, chosen, case.again)
                 if case.group == "order":
@@ -1126,7 +1131,8 @@ class Evidence(Collected):
         for case in cases:
             block = blocks[min(self.base, len(blocks) - 1)] if blocks else self.kata.usual_block
             config = None if case.tuned else self.base
-            run = self._call(child, case.settled(block), config, case.again)
+            settled = case.settled(block, self.size_seed)
+            run = self._call(child, settled, config, case.again)
             yield run
             error = run.answer.error or {}
             deaths += error.get("where") in ("card", "crash")
@@ -1139,7 +1145,7 @@ class Evidence(Collected):
         for config in range(min(self.configs, MOST_CONFIGS)):
             if config != self.base:
                 block = blocks[config] if blocks and config < len(blocks) else self.kata.usual_block
-                yield self._call(child, shape.settled(block), config)
+                yield self._call(child, shape.settled(block, self.size_seed), config)
 
     # ---- asking ------------------------------------------------------------------------------
 
@@ -1166,7 +1172,10 @@ class Evidence(Collected):
         times: Times | None = None
         until = None
         while True:
-            message = {"rounds": ROUNDS, "seed": f"{self.seed}|{secrets.token_hex(8)}"}
+            message = {
+                "rounds": ROUNDS,
+                "seed": secrets.token_hex(16),
+            }  # its inputs are drawn there
             answer = child.call(message, [], SET_UP_SECONDS)
             until = time.monotonic() + seconds if until is None else until
             if answer.error is not None:
@@ -1268,7 +1277,7 @@ def updated_from(storage: bytes, tensor: torch.Tensor) -> torch.Tensor:
 def decode(blob, dtype: str, shape) -> torch.Tensor:
     """Raw bytes as a tensor. Raises Wrong when the worker's bytes do not fit its own words."""
     kind = getattr(torch, dtype, None)
-    if not isinstance(kind, torch.dtype):
+    if not isinstance(kind, torch.dtype) or short(kind) not in DTYPES:
         raise Wrong(f"the result has an unknown dtype {dtype!r}", "robust")
     count = math.prod(shape)
     if len(blob) != count * torch.empty((), dtype=kind).element_size():

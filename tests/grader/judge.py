@@ -260,6 +260,7 @@ class Child:
         self.seen_pid: int | None = None  # as this process sees it, if the nursery does otherwise
         self.hangs = self.births = self.crashes = self.answers = 0
         self.most_bytes = MOST_BYTES
+        self.output: _Drain | None = None
         self.file = request["file"], 0
         with contextlib.suppress(OSError):
             self.file = request["file"], os.lstat(request["file"]).st_mtime_ns
@@ -360,7 +361,7 @@ class Child:
         if self.pid is None:
             error = self._start()
             if error is not None:
-                return Answer({"error": error}, output=self.output.text())
+                return Answer({"error": error}, output=self._said())
         patience = self._patience(seconds)
         number = secrets.token_hex(8)
         sent = sum(len(blob) for blob in blobs)
@@ -384,9 +385,9 @@ class Child:
                     self.stop()
                     self.load_error = error
             self.answers += 1
-            return Answer(facts, data, self.output.text())
+            return Answer(facts, data, self._said())
         except (TimeoutError, wire.WireError, OSError) as error:
-            return Answer({"error": self._died(error)}, output=self.output.text())
+            return Answer({"error": self._died(error)}, output=self._said())
 
     def _answer(self, number: str, patience: float, tensors: int) -> tuple[dict, list]:
         """The answer to the request of this number, and what was said ahead of it.
@@ -453,6 +454,10 @@ class Child:
         facts, blobs = wire.receive(Timed(), self.most_bytes)  # type: ignore[arg-type]
         return plain(facts), blobs
 
+    def _said(self) -> str:
+        """What the child has printed so far."""
+        return self.output.text() if self.output is not None else ""
+
     def _out_of_time(self) -> bool:
         return self.until is not None and time.monotonic() >= self.until
 
@@ -478,7 +483,7 @@ class Child:
 
     def _died(self, error: Exception) -> dict:
         """The child is ended; how it came to that, as an error description."""
-        flooded = self.output.flooded
+        flooded = self.output.flooded if self.output else ""
         ended = self.stop()
         if self._out_of_time():
             return self._overdue()
@@ -519,8 +524,9 @@ class Child:
         with contextlib.suppress(OSError):
             self.line.close()
         ended = self.nursery.end(self.pid, self.births)
-        self.output.close()
-        self.printed = self.printed or self.output.text()
+        if self.output is not None:
+            self.output.close()
+        self.printed = self.printed or self._said()
         self.pid = None
         if ended.left and not ended.limit:
             self.flag("leaves processes behind", ", ".join(ended.left))

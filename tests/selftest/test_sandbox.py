@@ -374,3 +374,12 @@ def test_the_probe_says_so_when_a_cell_does_not_hold():
     )
     assert tried.returncode != 0
     assert "unshare" in tried.stderr
+
+
+@needs_sandbox
+def test_an_agent_reaches_the_judge_and_nobody_else(locked_up, short_katas):
+    """Its loopback is one of its own; the judge's server answers there all the same."""
+    agent = PROJECT / "solutions" / "22_softmax_tool" / "kernel.py"
+    card = grade("22_softmax_tool", agent, locked_up, TRACE, "sandbox")
+    assert [c.message for c in card.checks if c.status == "failed"] == []
+    assert card.success
