@@ -38,6 +38,8 @@ VENV = ROOT / ".venv"
 RANGE = ROOT / ".nox" / "range"
 REQUIREMENTS = ROOT / "tests" / "requirements.txt"
 DEV_REQUIREMENTS = ROOT / "tests" / "requirements-dev.txt"
+GRADING_REQUIREMENTS = ROOT / "tests" / "requirements-grading.txt"
+CLUSTER_REQUIREMENTS = ROOT / "tests" / "requirements-cluster.txt"
 CONSTRAINTS = ROOT / "tests" / "constraints.txt"
 OLDEST, NEWEST = (3, 10), (3, 13)
 
@@ -127,7 +129,7 @@ class Hush(logging.Filter):
     """Keeps nox's own remarks out of a learner's report, which says it all already."""
 
     remarks = re.compile(
-        r"(Running session|Session) ((check|bench)-\d+|bench-table|home|doctor)( (was|failed).*)?"
+        r"(Running session|Session) ((check|bench)-\d+|bench-table|grade|home|doctor)( (was|failed).*)?"
         r"|uv binary not found"
     )
 
@@ -238,6 +240,17 @@ def dev_python(*tools: str) -> str | None:
         found = probe(python, *tools)
         return python if found and set(tools) <= found[1] else None
     install_once(VENV, [DEV_REQUIREMENTS], "ruff, mypy, nox and openai", "a few seconds, 0.1 GB")
+    return python
+
+
+def grading_python(cluster: bool) -> str:
+    """The shared Python with what grading a class needs; an existing one is used as it is."""
+    python = shared_python()
+    if not existing_python():
+        what, cost = "the class grader's templates and plots", "a few seconds, 0.1 GB"
+        install_once(VENV, [GRADING_REQUIREMENTS], what, cost)
+        if cluster:
+            install_once(VENV, [CLUSTER_REQUIREMENTS], "Ray", "a few seconds, 0.2 GB")
     return python
 
 
@@ -389,9 +402,9 @@ def environment(*overlays: Path) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join(paths + ([before] if before else []))}
 
 
-def run(*command: str, env: dict[str, str] | None = None) -> int:
+def run(*command: str, env: dict[str, str] | None = None, cwd: str | Path = ROOT) -> int:
     """Run a command with this terminal; on Ctrl-C let it say its last words."""
-    with subprocess.Popen(command, cwd=ROOT, env=env or environment()) as child:
+    with subprocess.Popen(command, cwd=cwd, env=env or environment()) as child:
         try:
             return child.wait()
         except KeyboardInterrupt:
@@ -525,6 +538,20 @@ for _spelling, _number in aliases(requested()).items():
 def doctor(session: nox.Session) -> None:
     """Say what this machine can judge, and what to do about the rest."""
     finish(run(any_python(), "-m", "grader.doctor", *session.posargs))
+
+
+# For instructors
+
+
+@nox.session(venv_backend="none")
+def grade(session: nox.Session) -> None:
+    """Grade a class: -- SUBMISSIONS --out OUT (-- --help lists the options)."""
+    words = session.posargs
+    cluster = "--engine=ray" in words or ("--engine" in words and "ray" in words)
+    python = grading_python(cluster)
+    # Paths are meant from where the command was typed.
+    command = [python, "-m", "grader.classroom", *words]
+    finish(run(*command, cwd=session.invoked_from))
 
 
 # Sessions for maintainers

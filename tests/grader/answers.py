@@ -8,6 +8,7 @@ anyone builds on them.
 from __future__ import annotations
 
 MOST_TEXT = 4000  # characters of any one text
+MOST_NUMBER = 1 << 63  # whole numbers beyond this count nothing that fits into a machine
 ERRORS = (
     "import",
     "launcher",
@@ -89,6 +90,8 @@ def has(value, shape) -> bool:
             return all(has(item, shape[str]) for item in value.values())
         return all(key in value and has(value[key], inner) for key, inner in shape.items())
     if isinstance(shape, type):
+        if isinstance(value, int) and abs(value) >= MOST_NUMBER:
+            return False
         return isinstance(value, shape) and (shape is bool or not isinstance(value, bool))
     return value == shape
 

@@ -30,6 +30,10 @@ EACH_CONFIG = ("full", "ragged", "order")  # groups that are run with every conf
 SAMPLES = {"sample": 2, "order": 48}  # programs that run of each launch there, besides the last one
 SHARED = 0.85  # of the tiles that neighbours along one line load: so many at most if they share
 BLOCK_CEILING = 1 << 17  # lanes; cases are not sized by a block beyond this
+DTYPES = (  # that a result may have and that every PyTorch can compare
+    "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128"
+).split()
+MOST_FLAGS = 30
 MOST_DEATHS = 3  # cases of a lane that may cost the card's context before the rest is not tried
 
 
@@ -240,6 +244,9 @@ class Run:
             self._explain(self.answer.error)
         foreign = self.facts.get("foreign", [])
         if foreign:
+            for one in foreign[:3]:
+                text = f"{as_written(one['op'])} of PyTorch, line {one['line']}"
+                self.evidence.flag("foreign work", text)
             names = ", ".join(as_written(f["op"]) for f in foreign[:3])
             raise Wrong(
                 f"PyTorch does part of the work: {names}. The launcher may allocate and view "
@@ -255,6 +262,7 @@ class Run:
                     if hazard["kind"] == "changed-outside"
                     else f"the kernel reads {what}, which is neither an input nor new memory"
                 )
+                self.evidence.flag("foreign work", f"{how} ({self.label})")
                 raise Wrong(f"{how}: the work must be done by the kernel itself.", "values")
         if self.nothing_to_do:
             return
@@ -330,6 +338,8 @@ class Run:
         if no_card and self.lane in ("trace", "compile"):
             text += ". Here the tensors are on the CPU: write device=x.device, and leave out "
             text += "assertions about the device"
+        if where == "limit":
+            raise Unusable(f"{name} is not judged to its end: {error['message']}", "robust")
         if where == "import":
             raise Unusable(f"the file does not import. {text}", "robust", line)
         if "missing" in error:
@@ -876,6 +886,7 @@ class Collected:
     `without`: groups of cases that are not traced; checks that need only those are not judged.
     `traced`: answers of the trace lane for this very file and seed, by what was asked. What is
     there is not asked again; what is asked is put there.
+    `drawn_sizes`: whether the sizes of cases are drawn too (see `kata.drawn_size`).
     """
 
     def __init__(
@@ -887,12 +898,17 @@ class Collected:
         seed: str,
         without: frozenset[str] = frozenset(),
         traced: dict | None = None,
+        drawn_sizes: bool = False,
     ):
+        self.size_seed = seed if drawn_sizes else ""
         self.statement, self.file, self.nursery = statement, file, nursery
         self.lanes, self.seed, self.without = lanes, seed, without
         self.traced = traced
         self.note = ""  # what a check that passed has to say
         self.printed = ""  # the first thing that the file printed in the trace lane
+        self.flags: list[dict] = []  # what looks like deceit: {"flag", "evidence"}
+        limits = nursery.limits
+        self._until = None if limits is None else time.monotonic() + limits.seconds
         self._pool = ThreadPoolExecutor(3, thread_name_prefix="lane")
         self._futures: dict[str, Future] = {}
         for lane, collect in self.collectors().items():
@@ -917,7 +933,13 @@ class Collected:
 
     def _child(self, lane: str, **more) -> Child:
         request = {"file": str(self.file), "launcher": self.statement.launcher} | more
-        return Child(self.nursery, lane, request)
+        return Child(self.nursery, lane, request, self._until, self.flag)
+
+    def flag(self, flag: str, evidence: str) -> None:
+        """Note what an instructor should look at; it costs no points by itself."""
+        noted = {"flag": flag, "evidence": evidence}
+        if noted not in self.flags and len(self.flags) < MOST_FLAGS:
+            self.flags.append(noted)
 
 
 class Evidence(Collected):
@@ -966,9 +988,8 @@ class Evidence(Collected):
                 self._blocks.set_result([self.kata.usual_block])
 
     def _trace(self, child: Child) -> list[Run]:
-        probe = next(c for c in self.kata.cases if c.group == "probe").settled(
-            self.kata.usual_block
-        )
+        stated = next(c for c in self.kata.cases if c.group == "probe")
+        probe = stated.settled(self.kata.usual_block, self.size_seed)
         runs: list[Run] = []
         first = self._call(child, probe, 0)
         tuners = first.facts.get("tuners") or []
@@ -991,7 +1012,7 @@ class Evidence(Collected):
                     continue
                 if case.group == "order" and self._some_config_shares(runs):
                     continue
-                settled = case.settled(block)
+                settled = case.settled(block, self.size_seed)
                 chosen = None if case.tuned else config
                 run = self._call(child, settled, chosen, case.again)
                 if case.group == "order":
@@ -1119,7 +1140,8 @@ class Evidence(Collected):
         for case in cases:
             block = blocks[min(self.base, len(blocks) - 1)] if blocks else self.kata.usual_block
             config = None if case.tuned else self.base
-            run = self._call(child, case.settled(block), config, case.again)
+            settled = case.settled(block, self.size_seed)
+            run = self._call(child, settled, config, case.again)
             yield run
             error = run.answer.error or {}
             deaths += error.get("where") in ("card", "crash")
@@ -1132,7 +1154,7 @@ class Evidence(Collected):
         for config in range(min(self.configs, MOST_CONFIGS)):
             if config != self.base:
                 block = blocks[config] if blocks and config < len(blocks) else self.kata.usual_block
-                yield self._call(child, shape.settled(block), config)
+                yield self._call(child, shape.settled(block, self.size_seed), config)
 
     # ---- asking ------------------------------------------------------------------------------
 
@@ -1159,7 +1181,10 @@ class Evidence(Collected):
         times: Times | None = None
         until = None
         while True:
-            message = {"rounds": ROUNDS, "seed": f"{self.seed}|{secrets.token_hex(8)}"}
+            message = {
+                "rounds": ROUNDS,
+                "seed": secrets.token_hex(16),
+            }  # its inputs are drawn there
             answer = child.call(message, [], SET_UP_SECONDS)
             until = time.monotonic() + seconds if until is None else until
             if answer.error is not None:
@@ -1261,7 +1286,7 @@ def updated_from(storage: bytes, tensor: torch.Tensor) -> torch.Tensor:
 def decode(blob, dtype: str, shape) -> torch.Tensor:
     """Raw bytes as a tensor. Raises Wrong when the worker's bytes do not fit its own words."""
     kind = getattr(torch, dtype, None)
-    if not isinstance(kind, torch.dtype):
+    if not isinstance(kind, torch.dtype) or short(kind) not in DTYPES:
         raise Wrong(f"the result has an unknown dtype {dtype!r}", "robust")
     count = math.prod(shape)
     if len(blob) != count * torch.empty((), dtype=kind).element_size():

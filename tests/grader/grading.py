@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import traceback
 from collections.abc import Callable
@@ -11,7 +12,9 @@ from types import ModuleType
 from .evidence import Collected, Evidence, NotJudged, RightOnCard, Waits, Wrong
 from .judge import Nursery
 from .kata import Kata
+from .sandbox import source_of
 from .scorecard import PROJECT, SUITE, Check, Scorecard, environment
+from .signs import signs
 from .talk import Talks
 
 BEYOND_VALUES = ("fusion", "autotune")  # right results on a card prove nothing about these
@@ -89,12 +92,24 @@ def grade(
     seed: str,
     without: frozenset[str] = frozenset(),
     traced: dict | None = None,
+    drawn_sizes: bool | None = None,
 ) -> Scorecard:
-    """Run every check of a kata's suite on one file; `without` and `traced` as for Evidence."""
+    """Run every check of a kata's suite on one file; `without` and so on as for Evidence.
+
+    By default sizes are drawn where the nursery has limits: where others' files are graded.
+    """
     module = suite(kata)
     functions = [f for f in vars(module).values() if hasattr(f, "graded")]
     card = Scorecard(kata, str(file), lanes, environment(None), [open_check(f) for f in functions])
-    evidence = collect(module.KATA, file.resolve(), nursery, lanes, seed, without, traced)
+    # A link is followed for a learner; a submission is what lies in its own folder.
+    file = file.resolve() if nursery.sandbox is None else file.absolute()
+    if drawn_sizes is None:
+        drawn_sizes = nursery.limits is not None
+    evidence = collect(module.KATA, file, nursery, lanes, seed, without, traced, drawn_sizes)
+    if nursery.limits is not None and isinstance(module.KATA, Kata):
+        with contextlib.suppress(ValueError):  # which is then said of its import
+            for sign in signs(source_of(file)):
+                evidence.flag("suspicious source", sign)
     try:
         for verdict, function in zip(card.checks, functions, strict=True):
             error: BaseException | None = None
@@ -107,4 +122,5 @@ def grade(
             settle(verdict, error, lanes, evidence.note)
     finally:
         evidence.close()
+        card.flags = evidence.flags
     return card

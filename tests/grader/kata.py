@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+SMALL = 32  # sizes up to here are cases of their own
 TARGETS = ("sm_90", "sm_80", "sm_89", "sm_100", "gfx942")  # the first compiles every case
 
 # What it may take to sort, count and scan ids, and to move things about by them: operators that do
@@ -50,6 +51,9 @@ COUNTING = MOVING + tuple(
 class Case:
     """One call of the launcher: the group that a check asks for, and arguments for `inputs`.
 
+    Lengths of dimensions are called n or in capitals (R, C, D_IN): they may be drawn anew where a
+    class is graded, see `drawn_size`. Other arguments stay as they are.
+
     `launcher`: which one, where a kata has several; "" for the main one.
     """
 
@@ -68,9 +72,12 @@ class Case:
         """Is it called twice, with other numbers in the same tensors? The second call counts."""
         return "again" in self.group.split(", ")
 
-    def settled(self, block: Sequence[int]) -> Case:
-        """The same case with sizes that depend on the block worked out."""
+    def settled(self, block: Sequence[int], seed: str = "") -> Case:
+        """The same case with sizes that depend on the block worked out; with a seed, others drawn."""
         sizes = {k: v(block) if callable(v) else v for k, v in self.sizes.items()}
+        for name, stated in self.sizes.items():
+            if seed and type(stated) is int and (name == "n" or name.isupper()):
+                sizes[name] = drawn_size(stated, seed)
         shown = ", ".join(f"{k}={_short(v)}" for k, v in sizes.items())
         shown = f"{self.launcher}: {shown}" if self.launcher else shown
         return Case(self.group, sizes, self.name or shown, self.launcher)
@@ -206,6 +213,23 @@ class Kata(Statement):
                 tensor.copy_(before)
 
         return restore
+
+
+def drawn_size(size: int, seed: str) -> int:
+    """Another size that shows the same: within an eighth of it, and for every seed a different one.
+
+    It needs the same block, the next power of two, and is a multiple of the same powers of two, so
+    what was ragged stays ragged and what was aligned stays aligned. Sizes that a case exists for stay
+    as they are: small ones, powers of two, and what lies next to these. Equal sizes are drawn equal.
+    """
+    above = 1 << (size - 1).bit_length()
+    if size <= SMALL or min(size - above // 2, above - size) <= 1:
+        return size
+    step = 2 * (size & -size)  # from one multiple of exactly that power of two to the next
+    fewer = min(size // 8, size - above // 2 - 2) // step
+    more = min(size // 8, above - 2 - size) // step
+    digest = hashlib.sha256(f"{seed}|size {size}".encode()).digest()
+    return size + step * (int.from_bytes(digest[:8], "big") % (fewer + more + 1) - fewer)
 
 
 class Draw:

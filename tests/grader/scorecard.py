@@ -11,7 +11,7 @@ import os
 import platform
 import re
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
@@ -69,6 +69,7 @@ class Scorecard:
     lanes: dict[str, bool]
     environment: dict
     checks: list[Check]
+    flags: list[dict] = field(default_factory=list)  # {"flag", "evidence"}: of deceit; no points
 
     @property
     def score(self) -> int:

@@ -8,8 +8,10 @@ a script, whatever it is asked; it keeps every request. A worker runs the agent 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
+import socket
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -147,6 +149,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.lines: dict[str, Line] = {}
+        self._elsewhere: list[socket.socket] = []
         self._free = threading.Semaphore(MOST_LINES)
 
     def open(self, script: Script) -> tuple[str, Line]:
@@ -154,6 +157,20 @@ class Server(ThreadingHTTPServer):
         token = secrets.token_hex(8)
         self.lines[token] = line = Line(script)
         return f"http://127.0.0.1:{self.server_address[1]}/{token}/v1", line
+
+    def listen(self, listening: socket.socket) -> None:
+        """Answer on this socket too. In the sandbox loopback is another, which this is a door to."""
+        self._elsewhere.append(listening)
+        threading.Thread(target=self._accept, args=(listening,), daemon=True).start()
+
+    def _accept(self, listening: socket.socket) -> None:
+        listening.settimeout(None)
+        while True:
+            try:
+                request, address = listening.accept()
+            except OSError:  # it was closed
+                return
+            self.process_request(request, address)
 
     def process_request(self, request, client_address) -> None:
         """In a thread, if one of the few is free; otherwise the connection is closed."""
@@ -180,6 +197,10 @@ class Server(ThreadingHTTPServer):
     def __exit__(self, *_) -> None:
         self.shutdown()
         self.server_close()
+        for listening in self._elsewhere:
+            with contextlib.suppress(OSError):
+                listening.shutdown(socket.SHUT_RDWR)
+            listening.close()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -441,6 +462,9 @@ class Talks(Collected):
         cases = [case for case in self.kata.cases if case.group not in self.without]
         try:
             with Server() as server:
+                if self.nursery.sandbox is not None:
+                    child.request["port"] = server.server_address[1]
+                    child.answering = server.listen
                 return [self._talk(server, child, case) for case in cases]
         finally:
             child.stop()

@@ -14,6 +14,7 @@ HEADER = struct.Struct(">IQ")  # number of blobs, bytes of JSON
 LENGTH = struct.Struct(">Q")  # bytes of one blob
 MAX_JSON = 32 << 20
 MAX_BLOBS = 64
+PIECE = 1 << 20  # bytes for which there is room at once
 MAX_BYTES = 1 << 30  # of all blobs of one message
 
 
@@ -53,11 +54,14 @@ def receive(sock: socket.socket, max_bytes: int = MAX_BYTES) -> tuple[dict, list
 
 
 def _exactly(sock: socket.socket, size: int) -> bytearray:
-    data = bytearray(size)
-    view, got = memoryview(data), 0
+    """So many bytes. Room is made as they come: a mere claim of much takes no memory."""
+    data, got = bytearray(min(size, PIECE)), 0
     while got < size:
+        if got == len(data):
+            data.extend(bytes(min(got, size - got)))
         try:
-            step = sock.recv_into(view[got:])
+            with memoryview(data) as view, view[got:] as room:
+                step = sock.recv_into(room)
         except TimeoutError:
             raise
         except OSError as error:

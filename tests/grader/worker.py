@@ -1,15 +1,16 @@
 """The worker: the only process that imports the file under test. Answers in JSON and raw bytes.
 
-`python -m grader.worker FD` is the nursery: it imports torch and triton once, then forks a child
+`python -m grader.worker FD SETTINGS` is the nursery: it imports torch and triton once, then forks a child
 (about 10 ms) whenever the judge asks for one. A child serves one lane for one file: it loads the
 file, then runs case after case until the judge hangs up or ends it. A crash, a hang or a hostile
-file costs one child; the next one starts clean.
+file costs one child; the next one starts clean. In the sandbox every child gets a `cell` of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import inspect
 import io
 import json
@@ -30,10 +31,11 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from . import hints
+from . import cell, hints
 from .guard import Guard
 from .loading import uncollected
 
+MAX_WRITTEN = 1 << 28  # bytes of a file that a child writes
 MEMORY_HEADROOM = 3 << 30  # bytes of address space a child may take beyond what the nursery has
 BROKEN_OFF = 113  # exit code of a child that lost its line to the judge
 MAX_FILE = 1 << 20  # bytes of a kernel.py
@@ -43,11 +45,14 @@ ON_CARD = ("gpu", "speed", "card talk")  # lanes whose children use the card
 # ---- the nursery -----------------------------------------------------------------------------
 
 
-def nursery(fd: int, scratch: str) -> None:
+def nursery(fd: int, settings: dict) -> None:
     """Fork children on request until the judge hangs up. Runs as the main program.
 
-    Each child works in a folder of its own inside `scratch`; at the end all of it is removed.
+    Each child works in a folder of its own inside `scratch`, and at the end all of it is removed; or,
+    where `cells` is true, in a cell. `limits` holds what a child may use, if that is limited.
     """
+    scratch = settings["scratch"]
+    limits = cell.Limits(**settings["limits"]) if settings["limits"] else None
     with uncollected():
         import numpy  # noqa: F401  (imported here so that every child has it already)
         import torch
@@ -57,12 +62,14 @@ def nursery(fd: int, scratch: str) -> None:
         from . import client, compiling, gpu, interpreter, recorder, speed, watch  # noqa: F401
 
     torch.set_num_threads(1)
+    _prctl(4, 0)  # PR_SET_DUMPABLE: no child reads or changes this process, unless root runs all
     _prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: orphans of a child come back here to be ended
+    cells = cell.Cells(limits or cell.Limits()) if settings["cells"] else None
     control = socket.socket(fileno=fd)
     children: dict[int, str] = {}  # pid -> its folder
     while True:
         try:
-            text, fds, _, _ = socket.recv_fds(control, 1 << 16, 2)
+            text, fds, _, _ = socket.recv_fds(control, 1 << 16, 3)
         except OSError:
             break
         if not text:
@@ -73,33 +80,38 @@ def nursery(fd: int, scratch: str) -> None:
                 compiling.warm_up(["sm_90"])  # half a second the first time, then nothing
             if "talk" in request["spawn"]:
                 client.warm_up()  # the same
-            directory = request["directory"] = tempfile.mkdtemp(dir=scratch)
-            pid = os.fork()
-            if pid == 0:
-                control.close()
-                _child(fds[0], fds[1], request)
+            directory = ""
+            if cells is None:
+                directory = request["directory"] = tempfile.mkdtemp(dir=scratch)
+                pid = os.fork()
+                if pid == 0:
+                    control.close()
+                    _child(fds, request, limits)
+            else:
+                run = functools.partial(_child, fds, request, limits)
+                pid = cells.fork(tuple(fds), request["spawn"] in ON_CARD, run)
             children[pid] = directory
             for each in fds:
                 os.close(each)
             answer: dict = {"pid": pid}
         else:
-            status, alive = _end(request["end"], children)
-            answer = {"status": status, "alive": alive}
+            answer = _end(request["end"], children, cells)
         control.sendall(json.dumps(answer).encode())
     for pid in list(children):
-        _end(pid, children)
+        _end(pid, children, cells)
     shutil.rmtree(scratch, ignore_errors=True)
     os._exit(0)  # nothing is left to do; unloading torch would take a second
 
 
-def _end(pid: int, children: dict[int, str]) -> tuple[int | None, bool]:
+def _end(pid: int, children: dict[int, str], cells: cell.Cells | None = None) -> dict:
     """End a child, its process group and whatever it left behind.
 
-    Gives the wait status (None for a stranger) and whether the child had to be killed.
+    Gives the wait status (None for a stranger), whether the child had to be killed, and of one in a
+    cell what its keeper has to say: the limit that it went beyond, the processes that it left.
     """
     directory = children.pop(pid, None)
     if directory is None:
-        return None, False
+        return {"status": None, "alive": False}
     status, alive = None, False
     for _ in range(20):
         done, status = os.waitpid(pid, os.WNOHANG)
@@ -113,11 +125,16 @@ def _end(pid: int, children: dict[int, str]) -> tuple[int | None, bool]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
+    if cells is not None:  # the kernel has ended all that was in the cell
+        report = cells.report(pid)
+        if report.get("status") is not None:
+            status = report["status"]
+        return report | {"status": status, "alive": alive}
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
     _end_orphans(children)
     shutil.rmtree(directory, ignore_errors=True)
-    return status, alive
+    return {"status": status, "alive": alive}
 
 
 def _end_orphans(children: dict[int, str]) -> None:
@@ -145,7 +162,9 @@ def _prctl(option: int, value: int) -> None:
 # ---- one child -------------------------------------------------------------------------------
 
 
-def _child(line: int, output: int, request: dict) -> None:
+def _child(fds: list[int], request: dict, limits: cell.Limits | None) -> None:
+    """Serve one lane. `fds`: the line to the judge, the output; in a cell, what is handed over."""
+    line, output, *handed_over = fds
     code = 1
     try:
         os.setsid()
@@ -155,13 +174,20 @@ def _child(line: int, output: int, request: dict) -> None:
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         os.close(output)
-        os.chdir(request["directory"])
-        os.environ["TMPDIR"] = tempfile.tempdir = request["directory"]
-        _limit(request["spawn"])
+        sock = socket.socket(fileno=line)
+        if handed_over:
+            cell.hello(sock, request.get("port"))
+            _move_in(handed_over[0], request)
+        else:
+            _prctl(4, 1)  # PR_SET_DUMPABLE: one's own /proc can be read, unlike the nursery's
+            os.chdir(request["directory"])
+            os.environ["TMPDIR"] = request["directory"]
+        tempfile.tempdir = os.environ["TMPDIR"]
+        _limit(request["spawn"], limits, bool(handed_over))
         sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
         sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
         warnings.simplefilter("ignore")  # a library's worries are no output of the file under test
-        serve(socket.socket(fileno=line), request)
+        serve(sock, request)
         code = 0
     except BaseException:
         code = BROKEN_OFF
@@ -169,13 +195,44 @@ def _child(line: int, output: int, request: dict) -> None:
         os._exit(code)
 
 
-def _limit(lane: str) -> None:
+def _move_in(handed_over: int, request: dict) -> None:
+    """Lay out in the cell what the judge has sent as text, the file under test among it."""
+    contents = cell.unpacked(handed_over)
+    cell.furnish({f"{name}.py": text for name, text in contents.items()})
+    request["file"] = f"{cell.HOME}/kernel.py"
+    for name in contents:
+        if name != "kernel":
+            request[name] = f"{cell.HOME}/{name}.py"
+    request["fleeting"] = [request[name] for name in contents if name != "kernel"]
+
+
+def _limit(lane: str, limits: cell.Limits | None, in_cell: bool) -> None:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
-    ceiling = pages * resource.getpagesize() + MEMORY_HEADROOM
+    headroom = MEMORY_HEADROOM if limits is None else limits.memory
+    ceiling = pages * resource.getpagesize() + headroom
     if lane not in ON_CARD:  # a CUDA context reserves far more than it uses
         resource.setrlimit(resource.RLIMIT_AS, (ceiling, ceiling))
+    if in_cell:  # which has seen to the rest
+        return
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 28, 1 << 28))
+    size = MAX_WRITTEN if limits is None else limits.file_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    if limits is not None:
+        # The kernel counts all that this user runs, and does not count root's.
+        most = _threads_of_user() + limits.processes
+        resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+        seconds = int(limits.seconds) + 1
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+
+
+def _threads_of_user() -> int:
+    """How many threads the user of this process has."""
+    count = 0
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and entry.stat().st_uid == os.getuid():
+                count += len(os.listdir(entry / "task"))
+    return count
 
 
 class Unreadable(Exception):
@@ -556,6 +613,8 @@ class SpeedLane(Lane):
         from .speed import Bench
 
         self.bench = Bench(self.request)
+        for path in self.request.get("fleeting", ()):
+            os.unlink(path)  # the file under test is not to read the reference solution
 
     def run(self, message: dict, blobs: list) -> tuple[dict, list]:
         return self.bench.run(self, message), []
@@ -832,4 +891,4 @@ def pretend_gpu() -> None:
 
 
 if __name__ == "__main__":
-    nursery(int(sys.argv[1]), sys.argv[2])
+    nursery(int(sys.argv[1]), json.loads(sys.argv[2]))

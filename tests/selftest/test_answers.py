@@ -8,6 +8,7 @@ import random
 import pytest
 import torch
 from grader.answers import error_of, has, plain, sound
+from grader.evidence import Wrong, decode
 
 COPY = """
 @triton.jit
@@ -80,6 +81,10 @@ def test_compiled_facts():
         (True, int, False),
         (True, bool, True),
         (None, (int, None), True),
+        (2**63 - 1, int, True),
+        (10**400, int, False),
+        (float("nan"), int, False),
+        (float("inf"), [int], False),
         ("a", ("a", "b"), True),
         ("c", ("a", "b"), False),
         ([1, 2], [int], True),
@@ -89,6 +94,7 @@ def test_compiled_facts():
         ({"x": [1]}, {str: [int]}, True),
         ({"x": 1}, {str: [int]}, False),
         ([], {"a": int}, False),
+        ({"x": 10**30}, {str: int}, False),
     ],
 )
 def test_shapes(value, shape, fits):
@@ -114,3 +120,17 @@ def test_an_error_comes_into_form_whatever_it_is():
     missing = error_of({"error": {"missing": "add", "defined": ["a", 1, "b" * 200]}})
     assert missing["defined"] == ["a", "1", "b" * 80]
     assert error_of({"error": {"where": "tampering"}})["names"] == []
+
+
+@pytest.mark.parametrize(
+    "name", ["qint8", "quint4x2", "bits8", "float8_e4m3fn", "Tensor", "nn", ""]
+)
+def test_a_result_of_an_odd_dtype_is_the_files_fault(name):
+    with pytest.raises(Wrong, match="unknown dtype"):
+        decode(b"\0" * 16, name, (16,))
+
+
+@pytest.mark.parametrize("shape", [(5,), (-1,), (2**62, 2**62), (0,), ()])
+def test_bytes_that_do_not_fit_the_shape_are_refused(shape):
+    with pytest.raises(Wrong, match="do not fit"):
+        decode(b"\0" * 16, "float32", shape)

@@ -12,7 +12,7 @@ import pytest
 import torch
 from grader.evidence import describe_arguments
 from grader.grading import grade
-from grader.judge import Child, Nursery
+from grader.judge import Child, Ended, Nursery
 from grader.wire import WireError
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -157,8 +157,8 @@ def test_a_stranger_is_not_ended(nursery):
     """The nursery is asked to end a process that it did not start."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "killpg", lambda *args: None)
-        assert nursery.end(os.getpid(), nursery.births) == (None, False)
-        assert nursery.end(os.getpid(), nursery.births - 1) == (None, True)
+        assert nursery.end(os.getpid(), nursery.births) == Ended(None, False)
+        assert nursery.end(os.getpid(), nursery.births - 1) == Ended(None, True)
 
 
 def test_a_nursery_from_beginning_to_end(monkeypatch):

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 from grader.evidence import Evidence
-from grader.kata import Case, Draw, case, lay_out
+from grader.grading import kernels, suite
+from grader.kata import SMALL, Case, Draw, case, drawn_size, lay_out
 
 X = torch.arange(12.0).reshape(3, 4)
 
@@ -93,3 +94,49 @@ def test_a_block_is_what_is_stored_and_what_is_loaded_for_it():
     assert seen(("q", "k", "v", "scale"), (1, 2, 3, 4, 5)) == (128, 64, 64, 2048, 2048)
     assert seen(("q", "k"), (1, 2, 3)) == (128, 64, 64)
     assert seen(("scale", "k"), (1, 2, 3, 4)) == (128, 64, 3, 4)
+
+
+# ---- sizes drawn where a class is graded --------------------------------------------------------
+
+SEEDS = [f"seed {n}" for n in range(40)]
+
+
+def block(size: int) -> int:
+    return 1 << (size - 1).bit_length()
+
+
+@pytest.mark.parametrize("size", [100, 777, 1000, 1040, 4099, 20_011, 128_000, 1_100_000])
+def test_a_drawn_size_shows_what_the_stated_one_shows(size):
+    drawn = {drawn_size(size, seed) for seed in SEEDS}
+    assert len(drawn) > 1
+    for other in drawn:
+        assert abs(other - size) <= size // 8
+        assert block(other) == block(size)
+        assert other & -other == size & -size  # a multiple of the same powers of two
+        assert min(block(other) - other, other - block(other) // 2) > 1
+
+
+@pytest.mark.parametrize("size", [*range(SMALL + 1), 63, 64, 65, 127, 129, 1023, 1024, 1025, 2**20])
+def test_sizes_that_a_case_exists_for_stay(size):
+    assert {drawn_size(size, seed) for seed in SEEDS} == {size}
+
+
+def test_every_size_of_every_suite_can_be_drawn():
+    for kata in kernels():
+        for one in suite(kata).KATA.cases:
+            drawn = one.settled(suite(kata).KATA.usual_block, "x")
+            for name, stated in one.sizes.items():
+                if type(stated) is int and (name == "n" or name.isupper()):
+                    assert block(drawn.sizes[name]) == block(stated)
+                elif not callable(stated):
+                    assert drawn.sizes[name] is stated
+
+
+def test_equal_sizes_are_drawn_equal_and_a_seed_draws_the_same_again():
+    stated = case("full", R=1000, C=1000, n=777, eps=3, bins=100, edge=lambda block: block[0] + 1)
+    drawn = stated.settled([64], "a").sizes
+    assert drawn["R"] == drawn["C"]
+    assert (drawn["eps"], drawn["bins"], drawn["edge"]) == (3, 100, 65)
+    assert drawn == stated.settled([64], "a").sizes
+    assert len({stated.settled([64], seed).sizes["n"] for seed in SEEDS}) > 10
+    assert stated.settled([64]).sizes["n"] == 777  # for learners and selfcheck

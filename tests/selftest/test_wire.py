@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+import resource
 import socket
 import struct
 import threading
 
 import pytest
 from grader import wire
+from grader.answers import MOST_TEXT, plain
 from grader.wire import HEADER, LENGTH, WireError
 
 
@@ -154,3 +156,35 @@ def test_a_slow_sender_is_a_timeout_not_an_error(line):
     theirs.sendall(frame(b'{"a": 1}')[:15])
     with pytest.raises(TimeoutError):
         wire.receive(ours)
+
+
+def test_numbers_that_json_should_not_have_come_through_as_what_they_are_not(line):
+    """NaN and infinities are floats, which no count is (see `answers.has`)."""
+    message, _ = arrive(line, frame(b'{"count": NaN, "n": Infinity, "m": 1e999}'))
+    assert all(isinstance(value, float) for value in message.values())
+
+
+def test_a_number_of_a_million_digits_is_refused(line):
+    with pytest.raises(WireError, match="makes no sense"):
+        arrive(line, frame(b'{"n": ' + b"9" * 1_000_000 + b"}"))
+
+
+def test_a_huge_text_arrives_and_is_cut_where_it_is_printed(line):
+    message, _ = arrive(line, frame(b'{"text": "' + b"x" * 5_000_000 + b'"}'))
+    assert len(plain(message)["text"]) == MOST_TEXT
+
+
+def test_a_blob_that_is_shorter_than_it_says_is_a_broken_line(line):
+    data = HEADER.pack(1, 2) + b"{}" + LENGTH.pack(1000) + b"short"
+    with pytest.raises(WireError, match="breaks off"):
+        arrive(line, data)
+
+
+def test_a_claim_of_much_takes_no_memory_before_it_is_true(line):
+    """The room for a blob is not touched until its bytes come."""
+    data = HEADER.pack(1, 2) + b"{}" + LENGTH.pack(wire.MAX_BYTES) + b"short"
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(WireError, match="breaks off"):
+        arrive(line, data)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 100_000  # KiB

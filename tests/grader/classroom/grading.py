@@ -1,0 +1,124 @@
+"""One run of the class grader: what is to be done, by which engine, and every result into the store."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from ..sandbox import Limits
+from .intake import Submission
+from .local import Local, default_jobs
+from .marks import Find
+from .progress import Progress
+from .store import Store
+from .units import Unit, next_unit
+
+
+def engine(options, settings: dict, store: Store) -> Any:
+    """The engine that was asked for, not started yet. Ray is imported for its own engine alone."""
+    limits = dataclasses.asdict(Limits()) | {
+        "seconds": settings["seconds"],
+        "memory": settings["memory"],
+    }
+    for_jobs = {"sandbox": settings["sandbox"], "seconds": settings["seconds"], "limits": limits}
+    if options.engine == "ray":
+        from .cluster import Cluster
+
+        return Cluster(for_jobs, settings["seed"], store.source, options.address, options.jobs)
+    return Local(for_jobs, settings["seed"], store.source, options.jobs or default_jobs())
+
+
+def conditions(settings: dict) -> str:
+    """What a result depends on besides the file and the suite."""
+    return f"{settings['seed']}|{settings['seconds']:g} s|{settings['memory']} bytes"
+
+
+def finder(store: Store, suites: dict[str, str], settings: dict) -> Find:
+    """Looks up records for the table."""
+
+    def find(sha: str, kata: str, part: str) -> dict | None:
+        return store.get(Unit(sha, kata, part), suites[kata], conditions(settings))
+
+    return find
+
+
+def grade(
+    engine,
+    store: Store,
+    submissions: Sequence[Submission],
+    katas: Sequence[str],
+    suites: dict[str, str],
+    settings: dict,
+) -> str:
+    """Judge all that is not in the store yet.
+
+    A unit that took down its job may be the victim of another one beside it: it is tried once more,
+    alone, when all others are done.
+    """
+    find = finder(store, suites, settings)
+    wanted = dict.fromkeys(
+        Unit(sha, kata, "cpu")
+        for each in submissions
+        for kata, sha in sorted(each.works.items())
+        if kata in katas
+    )
+    outlines = store.outlines(suites)
+    fresh = [unit for unit in wanted if find(*unit.key) is None]
+    follow = [unit for unit in wanted if unit not in set(fresh)] if engine.cards else []
+    if not fresh and not follow and set(katas) <= outlines.keys():
+        return ""
+    engine.start(max(len(fresh), 1))
+    before = store.settings().get("environments", [])
+    seen = [*before, *(place for place in engine.environments if place not in before)]
+    store.set({"environments": seen, "sandbox_used": engine.sandbox})
+    for kata, outline in engine.outlines([k for k in katas if k not in outlines]).items():
+        store.outline(kata, suites[kata], outline)
+    agents = {kata for kata, outline in store.outlines(suites).items() if outline["agent"]}
+    todo = [*fresh]
+    for unit in follow:
+        after = next_unit(unit, find(*unit.key) or {}, agents)
+        todo += [after] if after and find(*after.key) is None else []
+    progress = Progress(len(todo), len(wanted) - len(fresh))
+    suspects: list[Unit] = []
+
+    def settled(unit: Unit, record: dict) -> list[Unit]:
+        store.put(unit, suites[unit.kata], conditions(settings), record)
+        progress.done(record["status"])
+        after = next_unit(unit, record, agents) if engine.cards else None
+        if after is None or find(*after.key) is not None:
+            return []
+        progress.more(1)
+        return [after]
+
+    try:
+        for unit in todo:
+            engine.submit(unit)
+        open_ = len(todo)
+        while open_:
+            unit, record = engine.wait()
+            open_ -= 1
+            if record["status"] == "crashed":
+                suspects.append(unit)
+                continue
+            for more in settled(unit, record):
+                engine.submit(more)
+                open_ += 1
+        while suspects:
+            engine.submit(suspects.pop(0))
+            suspects += settled(*engine.wait())
+    finally:
+        progress.close()
+    return ""
+
+
+def facts(store: Store, suites: dict[str, str], card: bool) -> dict:
+    """What the results say about how they came about."""
+    known = store.settings()
+    return {
+        "settings": {name: known[name] for name in ("seed", "seconds", "memory")},
+        "lanes": {"trace": True, "compile": True, "gpu": card},
+        "sandbox": known.get("sandbox_used"),
+        "environments": known.get("environments", []),
+        "suites": suites,
+    }

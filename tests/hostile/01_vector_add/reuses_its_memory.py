@@ -1,0 +1,28 @@
+"""check contract "the memory of the first": every call returns the same tensor.
+
+Twin: counts_its_calls.py
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+kept = {}
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n_elements, BLOCK_SIZE: tl.constexpr):
+    offsets = tl.program_id(axis=0) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    mask = offsets < n_elements
+    x = tl.load(x_ptr + offsets, mask=mask)
+    y = tl.load(y_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, x + y, mask=mask)
+
+
+def add(x, y):
+    out = kept.setdefault((x.shape, x.dtype), torch.empty_like(x))
+    n_elements = x.numel()
+    if n_elements:
+        grid = (triton.cdiv(n_elements, 1024),)
+        add_kernel[grid](x, y, out, n_elements, BLOCK_SIZE=1024)
+    return out

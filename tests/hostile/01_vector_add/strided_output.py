@@ -1,0 +1,26 @@
+"""check contract "is not contiguous": every second element of a larger tensor.
+
+Twin: views_and_zeros.py
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n_elements, BLOCK_SIZE: tl.constexpr):
+    offsets = tl.program_id(axis=0) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    mask = offsets < n_elements
+    x = tl.load(x_ptr + offsets, mask=mask)
+    y = tl.load(y_ptr + offsets, mask=mask)
+    tl.store(out_ptr + 2 * offsets, x + y, mask=mask)
+
+
+def add(x, y):
+    out = x.new_empty(2 * x.numel())
+    n_elements = x.numel()
+    if n_elements:
+        grid = (triton.cdiv(n_elements, 1024),)
+        add_kernel[grid](x, y, out, n_elements, BLOCK_SIZE=1024)
+    return out[::2].view(x.shape)

@@ -1,0 +1,430 @@
+"""A whole class: every row is there whatever happens, nothing is lost, bad input is one line.
+
+Where the engine is not the point, a fake job says at once what it makes of a file.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import random
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rich")
+pytest.importorskip("junitparser")
+pytest.importorskip("yaml")
+
+from grader.classroom import __main__ as command
+from grader.classroom import local, outputs, page, store
+from grader.classroom.job import Dead, Late
+from grader.classroom.units import Unit, next_unit, suite_version
+
+PROJECT = Path(__file__).resolve().parents[2]
+CHECKS = [("grid", "trace", 60), ("robust", "compile", 25), ("speed", "gpu", 15)]
+TOGETHER = "--seed=s"
+
+
+def checks(status: str, lanes=("trace", "compile")) -> list[dict]:
+    return [
+        {
+            "id": name, "concept": name, "lane": lane, "max_points": most, "cause": None, "line": 3,
+            "status": status if lane in lanes else "not-judged", "title": f"About {name}.",
+            "points": most if status == "passed" and lane in lanes else 0, "message": "<b>so & so</b>",
+        }
+        for name, lane, most in CHECKS
+    ]  # fmt: skip
+
+
+class FakeJob:
+    """Judges by the first word of a file: good, bad, crash, hang, broken, open."""
+
+    graded: list[Unit] = []  # noqa: RUF012 (of all jobs, emptied by the fixture)
+
+    def __init__(self, settings, card="", cores=None):
+        self.settings = settings
+        self.hello = {"environment": {"python": "3.x", "gpu": card or None}, "sandbox": None}
+
+    def outline(self, kata):
+        return {"agent": False, "checks": checks("error")}
+
+    def judge(self, unit, content, seed):
+        FakeJob.graded.append(unit)
+        word = content.decode(errors="replace").split()[0] if content.split() else ""
+        if word == "crash":
+            raise Dead("gone")
+        if word == "hang":
+            raise Late
+        lanes = ("gpu",) if unit.part == "gpu" else ("trace", "compile")
+        lanes = ("trace", "compile", "gpu") if unit.whole else lanes
+        known = {"good": "passed", "broken": "error"}
+        listed = checks(known.get(word, "failed"), lanes)
+        if word == "open" and not unit.whole:
+            listed[0] |= {"status": "not-judged", "points": 0}
+        card = {
+            "lanes": {"compile": unit.part == "cpu" or unit.whole},
+            "checks": listed,
+            "flags": [],
+        }
+        return {"status": "judged", "card": card, "seconds": 0.0, "cpu": 0.0}
+
+    def end(self, patience=0.0):
+        pass
+
+
+@pytest.fixture(autouse=True)
+def fake(monkeypatch):
+    """No real job is started; `fake.graded` is what was judged."""
+    FakeJob.graded = []
+    monkeypatch.setattr(local, "Job", FakeJob)
+    monkeypatch.setattr(page, "plots", lambda rows, titles: {"marks": "", "katas": ""})
+    monkeypatch.setattr(local, "count_cards", lambda: 0)
+    return FakeJob
+
+
+@pytest.fixture
+def klass(tmp_path):
+    """klass(anna="good", ...): a folder with these students' kata 1."""
+
+    def make(kata="01_vector_add", **students: str) -> Path:
+        for name, text in students.items():
+            folder = tmp_path / "in" / name / kata
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "kernel.py").write_text(text)
+        return tmp_path / "in"
+
+    return make
+
+
+def run(*words) -> int:
+    """The exit code of the command line."""
+    try:
+        return command.main([str(word) for word in words])
+    except SystemExit as stopped:
+        return int(stopped.code or 0)
+
+
+def table(out: Path) -> dict[str, dict]:
+    with (out / "grades.csv").open(newline="", encoding="utf-8") as file:
+        return {row["student"]: row for row in csv.DictReader(file)}
+
+
+# ---- the table -------------------------------------------------------------------------------
+
+
+def test_every_student_in_is_a_row_out(klass, tmp_path):
+    folder = klass(anna="good 1", ben="bad", cem="crash", dora="hang", emil="broken", fay="good 2")
+    klass(kata="03_scale", anna="good 3")
+    (folder / "notes.txt").write_text("?")
+    out = tmp_path / "out"
+    assert run(folder, "--out", out, TOGETHER) == 1
+    rows = table(out)
+    assert {name: row["status"] for name, row in rows.items()} == {
+        "anna": "graded",
+        "ben": "incomplete",
+        "cem": "crashed",
+        "dora": "timed out",
+        "emil": "error",
+        "fay": "incomplete",
+        "notes.txt": "not understood",
+    }
+    assert rows["anna"] | {"note": ""} == {
+        "student": "anna", "id": "anna", "email": "", "01_vector_add": "85", "03_scale": "85",
+        "total": "170", "maximum": "170", "not_judged": "30", "status": "graded", "late": "", "note": "",
+    }  # fmt: skip
+    assert rows["fay"]["03_scale"] == ""
+    assert {row["maximum"] for row in rows.values()} == {"170"}
+    assert rows["cem"]["total"] == "0"
+    facts = json.loads((out / "results.json").read_text())
+    totals = {each["student"]: each["total"] for each in facts["submissions"]}
+    assert totals["anna"] == "170 of 170 points (30 more could not be judged on this machine)"
+    assert facts["settings"]["seed"] == "s"
+
+
+def test_names_are_no_formulas(klass, tmp_path):
+    names = ["=1+1", "+1", "-2", "@x", " =2", "\N{FULLWIDTH EQUALS SIGN}3"]
+    folder = klass(**dict.fromkeys(names, "good"))
+    assert run(folder, "--out", tmp_path / "out") == 0
+    assert {*table(tmp_path / "out")} == {"'" + name for name in names}
+    assert outputs.harmless("Anna = B") == "Anna = B"
+    assert outputs.harmless("") == ""
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_marks_do_not_depend_on_jobs_or_order(klass, tmp_path, jobs, monkeypatch):
+    students = {f"s{number}": random.Random(number).choice(["good", "bad", "crash"]) + f" {number}"
+                for number in range(12)}  # fmt: skip
+    folder = klass(**students)
+    run(folder, "--out", tmp_path / "a", TOGETHER, "--jobs=2")
+    monkeypatch.setattr(local.queue, "Queue", local.queue.LifoQueue)
+    run(folder, "--out", tmp_path / "b", TOGETHER, "--jobs", jobs)
+    texts = [(tmp_path / out / "results.json").read_text() for out in "ab"]
+    assert texts[0] == texts[1]
+
+
+def test_a_victim_of_another_submission_is_tried_again_alone(klass, tmp_path, monkeypatch, fake):
+    """What dies beside an attacker may live by itself."""
+    folder = klass(anna="good victim", ben="crash attacker")
+    judge = fake.judge
+
+    def beside(self, unit, content, seed):
+        if b"victim" in content and not any(u == unit for u in fake.graded):
+            fake.graded.append(unit)
+            raise Dead("killed from outside")
+        return judge(self, unit, content, seed)
+
+    monkeypatch.setattr(fake, "judge", beside)
+    assert run(folder, "--out", tmp_path / "out") == 0
+    rows = table(tmp_path / "out")
+    assert rows["anna"]["status"] == "graded"
+    assert rows["ben"]["status"] == "crashed"
+    assert len(fake.graded) == 4
+
+
+def test_a_file_that_two_hand_in_is_judged_once_and_flagged(klass, tmp_path, fake):
+    stub = (PROJECT / "exercises/01_vector_add/kernel.py").read_text()
+    folder = klass(anna="good same", ben="good same", cem=stub, dora=stub)
+    run(folder, "--out", tmp_path / "out")
+    assert len(fake.graded) == 2
+    facts = json.loads((tmp_path / "out/results.json").read_text())["submissions"]
+    flags = {each["student"]: each["katas"]["01_vector_add"]["flags"] for each in facts}
+    assert [flag["evidence"] for flag in flags["anna"]] == ["the very same file as ben"]
+    assert flags["cem"] == []
+
+
+# ---- cards -----------------------------------------------------------------------------------
+
+
+def test_with_cards_the_gpu_lane_is_judged_and_counts(klass, tmp_path, monkeypatch, fake):
+    monkeypatch.setattr(local, "count_cards", lambda: 2)
+    folder = klass(anna="good", ben="open")
+    assert run(folder, "--out", tmp_path / "out") == 0
+    rows = table(tmp_path / "out")
+    assert (rows["anna"]["total"], rows["anna"]["maximum"]) == ("100", "100")
+    assert (rows["ben"]["total"], rows["ben"]["maximum"]) == ("0", "100")
+    assert [unit.whole for unit in fake.graded if unit.part == "gpu"].count(True) == 1
+
+
+def test_results_without_a_card_are_kept_when_there_is_one(klass, tmp_path, monkeypatch, fake):
+    folder = klass(anna="good")
+    run(folder, "--out", tmp_path / "out")
+    monkeypatch.setattr(local, "count_cards", lambda: 1)
+    run(folder, "--out", tmp_path / "out", "--resume")
+    assert [unit.part for unit in fake.graded] == ["cpu", "gpu"]
+    assert table(tmp_path / "out")["anna"]["total"] == "100"
+
+
+def test_what_only_a_card_can_judge_is_left_out_and_flagged(klass, tmp_path):
+    run(klass(anna="open"), "--out", tmp_path / "out")
+    (facts,) = json.loads((tmp_path / "out/results.json").read_text())["submissions"]
+    assert (facts["score"], facts["max_score"], facts["not_judged"]) == (0, 25, 75)
+    (flag,) = facts["katas"]["01_vector_add"]["flags"]
+    assert flag["flag"] == "needs a card"
+
+
+def test_no_card_unit_follows_a_crash():
+    unit = Unit("a", "01_vector_add", "cpu")
+    assert next_unit(unit, local.crashed(), set()) is None
+    judged = {"status": "judged", "card": {"checks": checks("passed")}}
+    assert next_unit(unit, judged, set()) == Unit("a", "01_vector_add", "gpu")
+    assert next_unit(unit, judged, {"01_vector_add"}).whole
+
+
+def test_cores_are_dealt_without_sharing(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
+    assert local.deal_cores(2, 0) == [{0}, {1}]
+    shares = local.deal_cores(4, 2)
+    assert [len(share) for share in shares] == [1, 1, 1, 1, 2, 2]
+    assert len(set().union(*shares)) == 8
+    assert [len(share) for share in local.deal_cores(8, 1)] == [1] * 9
+
+
+# ---- resuming --------------------------------------------------------------------------------
+
+
+def test_resuming_grades_what_is_new_and_nothing_else(klass, tmp_path, fake):
+    out = tmp_path / "out"
+    folder = klass(anna="good", ben="bad", cem="crash", dora="hang")
+    run(folder, "--out", out)
+    before = (out / "results.json").read_text()
+    count = len(fake.graded)
+    assert run(folder, "--out", out, "--resume") == 0
+    assert len(fake.graded) == count
+    assert (out / "results.json").read_text() == before
+    klass(ben="good now", emil="good too")
+    run(folder, "--out", out, "--resume")
+    assert len(fake.graded) == count + 2
+    assert table(out)["ben"]["total"] == "85"
+
+
+def test_a_changed_suite_is_graded_again(klass, tmp_path, fake, monkeypatch):
+    folder = klass(anna="good")
+    run(folder, "--out", tmp_path / "out")
+    monkeypatch.setattr(command, "suite_version", lambda kata: "another")
+    run(folder, "--out", tmp_path / "out", "--resume")
+    assert len(fake.graded) == 2
+
+
+def test_the_seed_is_secret_and_kept(klass, tmp_path):
+    folder = klass(anna="good")
+    seeds = []
+    for words in (["--out", tmp_path / "a"], ["--out", tmp_path / "b"]):
+        run(folder, *words)
+        run(folder, *words, "--resume")
+        facts = json.loads((words[1] / "results.json").read_text())
+        seeds.append(facts["settings"]["seed"])
+    assert len({*seeds}) == 2
+    assert min(map(len, seeds)) >= 32
+
+
+def test_other_settings_need_resume(klass, tmp_path, capsys):
+    folder, out = klass(anna="good"), tmp_path / "out"
+    assert run(folder, "--out", out, TOGETHER) == 0
+    assert run(folder, "--out", out, TOGETHER) == 0
+    for words in ([], ["--seed=other"], [TOGETHER, "--timeout=5"], [TOGETHER, "--katas=3"]):
+        assert run(folder, "--out", out, *words) == 2
+        assert "add --resume" in capsys.readouterr().err
+    assert run(folder, "--out", out, "--resume", "--timeout=5") == 0
+
+
+# ---- the store -------------------------------------------------------------------------------
+
+
+def test_a_second_grader_says_so_and_stops(klass, tmp_path, capsys):
+    folder = klass(anna="good")
+    first = store.Store(tmp_path / "out")
+    assert run(folder, "--out", tmp_path / "out") == 2
+    assert "another grader is at work" in capsys.readouterr().err
+    first.close()
+    assert run(folder, "--out", tmp_path / "out") == 0
+
+
+def test_a_full_disk_is_said_and_the_database_stays_sound(klass, tmp_path, capsys, monkeypatch):
+    folder = klass(**{f"s{number}": f"good {number} " + "x" * 3000 for number in range(30)})
+    opened = store.Store.__init__
+
+    def small(self, out):
+        opened(self, out)
+        self._db.execute("PRAGMA max_page_count = 35")
+
+    monkeypatch.setattr(store.Store, "__init__", small)
+    assert run(folder, "--out", tmp_path / "out", TOGETHER) == 1
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert "is full" in message
+    assert "--resume" in message
+    database = sqlite3.connect(tmp_path / "out" / store.NAME)
+    assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    database.close()
+    monkeypatch.setattr(store.Store, "__init__", opened)
+    assert run(folder, "--out", tmp_path / "out", "--resume") == 0
+    assert len(table(tmp_path / "out")) == 30
+
+
+def test_outputs_on_a_full_disk_are_one_line(klass, tmp_path, capsys, monkeypatch):
+    def full(*words):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(outputs, "write", full)
+    assert run(klass(anna="good"), "--out", tmp_path / "out") == 1
+    assert "No space left on device" in capsys.readouterr().err
+
+
+def test_a_file_in_place_of_the_database(klass, tmp_path, capsys):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / store.NAME).write_text("no database at all, but long enough to be looked at" * 40)
+    assert run(klass(anna="good"), "--out", out) == 2
+    assert "no database of this grader" in capsys.readouterr().err
+
+
+def test_the_first_result_for_a_key_stays(tmp_path):
+    opened, unit = store.Store(tmp_path / "out"), Unit("a", "k", "cpu")
+    opened.put(unit, "v", "c", {"n": 1})
+    opened.put(unit, "v", "c", {"n": 2})
+    assert opened.get(unit, "v", "c") == {"n": 1}
+    assert opened.get(unit, "w", "c") is None
+    opened.close()
+
+
+def test_the_suite_s_version_follows_suite_engine_and_reference():
+    assert suite_version("01_vector_add") != suite_version("03_scale")
+    assert len(suite_version("01_vector_add")) == 16
+
+
+# ---- bad input -------------------------------------------------------------------------------
+
+
+def test_bad_input_is_one_line_and_exit_code_2(klass, tmp_path, capsys):
+    folder = klass(anna="good")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    out = ("--out", tmp_path / "out")
+    for words, said in [
+        ((tmp_path / "nowhere", *out), "there is no folder"),
+        ((tmp_path / "file", *out), "is a file"),
+        ((tmp_path / "empty", *out), "is empty"),
+        ((folder, "--out", folder / "marks"), "inside the submissions"),
+        ((folder, "--out", folder), "inside the submissions"),
+        ((folder, "--out", tmp_path / "file"), "is a file"),
+        ((folder, *out, "--katas", "1,99"), "there is no kata 99"),
+        ((folder, *out, "--katas", ","), "names no kata"),
+        ((folder, *out, "--jobs", "0"), "no whole number above 0"),
+        ((folder, *out, "--timeout", "-3"), "no number above 0"),
+        ((folder, *out, "--memory", "much"), "is no size"),
+        ((folder, *out, "--engine", "abacus"), "invalid choice"),
+        ((folder,), "name a folder"),
+        (out, "SUBMISSIONS"),
+    ]:
+        assert run(*words) == 2, words
+        lines = capsys.readouterr().err.splitlines()
+        assert len(lines) == 1, lines
+        assert said in lines[0]
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_sandbox_that_is_demanded_and_absent(klass, tmp_path, capsys, monkeypatch):
+    def absent(wanted):
+        raise ValueError("bubblewrap is not installed: apt install bubblewrap")
+
+    monkeypatch.setattr(command, "choose", absent)
+    assert run(klass(anna="good"), "--out", tmp_path / "out", "--sandbox=bwrap") == 2
+    assert capsys.readouterr().err == "grade: bubblewrap is not installed: apt install bubblewrap\n"
+
+
+def test_missing_packages_are_said_first(klass, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(command, "NEEDS", {"no_such_module": "NoSuchPackage"})
+    assert run(klass(anna="good"), "--out", tmp_path / "out") == 2
+    assert "pip install NoSuchPackage" in capsys.readouterr().err
+
+
+def test_dry_run_grades_nothing(klass, tmp_path, capsys, fake):
+    folder = klass(anna="good")
+    (folder / "notes.txt").write_text("")
+    assert run(folder, "--dry-run") == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "anna: 01_vector_add"
+    assert "neither" in said[1]
+    assert said[2] == "2 submissions, 1 katas, 1 different kernels"
+    assert not fake.graded
+    assert [*tmp_path.iterdir()] == [folder]
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes_"), [("4G", 4 << 30), ("500M", 500 << 20), ("1.5GiB", 3 << 29)]
+)
+def test_sizes(text, bytes_):
+    assert command.size(text) == bytes_
+
+
+def test_torch_and_ray_stay_out_of_the_grader_s_own_process():
+    code = (
+        "import sys, grader.classroom.__main__; sys.exit(bool({'torch', 'ray'} & {*sys.modules}))"
+    )
+    import subprocess
+
+    path = os.environ | {"PYTHONPATH": str(PROJECT / "tests")}
+    assert subprocess.run([sys.executable, "-c", code], env=path, check=False).returncode == 0
