@@ -147,7 +147,7 @@ def record(run: Run, picture: Picture) -> dict:
     marks: dict[int, dict[str, np.ndarray]] = {}
     if broken is not None:
         notes.append(broken)
-    else:
+    if run.answer.error is None:
         marks = marks_of(run, tensors, notes)
     out["launches"] = launches(run, kept, places, masks, tensors, loops(source))
     twice(out["launches"], tensors)
@@ -172,9 +172,14 @@ def record(run: Run, picture: Picture) -> dict:
     out["notes"] += astray_notes(out) + notes
     out["todo"] = first_todo(lines)
     out["written"] = any(a["op"] != "load" and a["active"] for a in every(out["launches"]))
-    if not out["written"] and broken is None:
-        out["notes"] = [note for note in out["notes"] if note.get("line")]
+    if not out["written"] and run.answer.error is None:
+        out["notes"] = [n for n in out["notes"] if n["kind"] in ("outside", "astray", "broken")]
         out["notes"].append({"kind": "nothing", "text": "No element of the result is written yet."})
+    if kept["accesses"] and not (
+        kept["whole"] and not any(x.get("short") for x in out["launches"])
+    ):
+        text = "There is more than can be drawn: the picture shows the first loads and stores."
+        out["notes"].append({"kind": "cut", "text": text})
     out["start"] = start(out)
     out["bytes"] = traffic(run)
     return out
@@ -216,16 +221,16 @@ def lanes_of(run: Run) -> tuple[dict, list[np.ndarray], list[np.ndarray]]:
 
 
 def problem(run: Run) -> dict | None:
-    """What keeps the call from coming to its end, or makes its result unusable."""
+    """What keeps the call from coming to its end, or from being the kernel's own work."""
     try:
-        if run.answer.error is not None:
-            run.kernel_ran()
+        run.kernel_ran()
         for part in run.parts:
             run.got(part)
+        run.inputs_unchanged()
     except Wrong as wrong:
         return {"kind": "broken", "text": wrong.message, "line": wrong.line}
     except NotJudged as reason:
-        return {"kind": "broken", "text": str(reason), "line": None}
+        return {"kind": "broken", "text": str(reason), "line": run.answer.facts["error"]["line"]}
     return None
 
 
@@ -310,18 +315,14 @@ def marks_of(run: Run, tensors: dict[int, dict], notes: list[dict]) -> dict[int,
     out: dict[int, dict[str, np.ndarray]] = {}
     for number, tensor in tensors.items():
         part = tensor["part"]
-        if part is None or math.prod(run.facts["result"][part]["shape"]) != tensor["sheet"].cells:
+        if part is None or not usable(run, part, tensor["sheet"].cells):
             continue
         flags = run.coverage(part)
         filled = run.facts["result"][part].get("kind") == "filled"
         never = ((flags & (3 if filled else 1)) == 0) & run.due(part)
         again = (flags & 4) > 0
         called = run.called(part) if run.kata.returns else tensor["name"]
-        wrong = None
-        try:
-            wrong = run.mismatch(part, written_only=True)
-        except Wrong as reason:
-            notes.append({"kind": "broken", "text": reason.message, "line": reason.line})
+        wrong = run.mismatch(part, written_only=True)
         off = wrong.wrong & ~never if wrong is not None else torch.zeros_like(never)
         out[number] = {
             "never": never.numpy().reshape(-1),
@@ -349,17 +350,26 @@ def marks_of(run: Run, tensors: dict[int, dict], notes: list[dict]) -> dict[int,
     return out
 
 
+def usable(run: Run, part: int, cells: int) -> bool:
+    """Whether a result is one that can be held against the reference, and drawn cell by cell."""
+    try:
+        return run.got(part).numel() == cells
+    except Wrong:
+        return False
+
+
 def launches(run: Run, kept: dict, places: list, masks: list, tensors: dict, inside: dict) -> list:
     """Every launch with its accesses; lays the tensors' sheets out on the way."""
     by_line: dict[tuple, list] = defaultdict(list)
-    for fact, at in zip(kept["accesses"], places, strict=True):
-        by_line[fact["launch"], fact["line"], fact["op"], fact["buffer"]].append(at)
+    for fact, at, mask in zip(kept["accesses"], places, masks, strict=True):
+        if mask.any():
+            by_line[fact["launch"], fact["line"], fact["op"], fact["buffer"]].append(at)
     rows = {key: tensors[key[3]]["sheet"].by_rows(blocks) for key, blocks in by_line.items()}
     looks: dict[int, list] = defaultdict(list)
     all_looks = []
     for fact, at, mask in zip(kept["accesses"], places, masks, strict=True):
         key = fact["launch"], fact["line"], fact["op"], fact["buffer"]
-        look = tensors[key[3]]["sheet"].look(at, mask, rows[key])
+        look = tensors[key[3]]["sheet"].look(at, mask, rows.get(key, True))
         looks[key[3]].append(look)
         all_looks.append(look)
     for number, tensor in tensors.items():
@@ -518,15 +528,16 @@ def start(out: dict) -> dict:
     scores: dict[tuple, int] = {}
     for number, launch in enumerate(out["launches"]):
         for access in launch["accesses"]:
-            score = 8 * bool(access["outside"]) + 4 * bool(access.get("again"))
-            score += 2 * bool(access["astray"]) + (access["active"] < access["count"])
+            score = 16 * bool(access["outside"]) + 8 * bool(access.get("again"))
+            score += 4 * bool(access["astray"]) + 2 * (0 < access["active"] < access["count"])
+            score += access["active"] > 0
             key = number, access["program"]
             scores[key] = max(scores.get(key, 0), score)
     if not scores:
         return {"launch": 0, "program": 0}
     best = max(scores.values())
     # A mistake shows where it is made first; a ragged edge is at the end.
-    pick = min if best > 1 else max
+    pick = min if best >= 4 else max
     launch, program = pick(key for key, score in scores.items() if score == best)
     return {"launch": launch, "program": program}
 

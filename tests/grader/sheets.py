@@ -127,26 +127,33 @@ class Sheet:
         return coordinates.reshape(len(self.dims), -1)
 
     def by_rows(self, blocks: list[np.ndarray]) -> bool:
-        """Whether the blocks of one line of a kernel go along rows, and not through flat memory.
+        """Whether the blocks of one line of a kernel mean rows, and not memory end to end.
 
-        A kernel that takes a matrix for flat memory cuts it into blocks side by side. One that
-        works row by row has blocks that would reach into each other, or several axes.
+        What reaches over the end of a row is astray if the kernel works row by row, and in its right
+        place if it takes several dimensions for one. Then blocks lie side by side, whereas rows have
+        blocks that would overlap: each other, or themselves, with an axis that steps from row to row.
         """
-        starts, reach = set(), 0
-        for places in blocks:
-            block = self.affine(places)
-            if block is None:
+        evens = [self.affine(places) for places in blocks]
+        if not self.nested or any(even is None for even in evens):
+            return False
+        bases = sorted({even[0] for even in evens if even is not None})
+        apart = min((b - a for a, b in pairwise(bases)), default=0)
+        reach = [0] * len(self.dims)  # lanes along each dimension
+        for even in evens:
+            for lanes, step in even[1] if even is not None else ():
+                along = [dim for dim, moved in enumerate(self.split(step)) if moved]
+                if lanes > 1 and len(along) > 1:
+                    return False
+                for dim in along if lanes > 1 else ():
+                    reach[dim] = max(reach[dim], lanes * abs(self.split(step)[dim]))
+        for outer, dim in pairwise(self.order):
+            overlap = reach[outer] > 0 or 0 < apart < reach[dim] * self.steps[dim]
+            if not reach[dim] or overlap:
+                continue
+            starts = [(base - self.offset) // self.steps[dim] % self.dims[dim] for base in bases]
+            if reach[dim] >= 2 * self.dims[dim] or any(start % reach[dim] for start in starts):
                 return False
-            base, axes = block
-            moving = [(n, abs(step)) for n, step in axes if n > 1 and step]
-            if len(moving) > 1:
-                return True
-            starts.add(base)
-            reach = max([reach, *(n * step for n, step in moving)])
-        if len(starts) == 1:
-            return reach < 2 * self.dims[-1]
-        ordered = sorted(starts)
-        return min(b - a for a, b in pairwise(ordered)) < reach
+        return True
 
     def look(self, places: np.ndarray, mask: np.ndarray, by_rows: bool) -> Look:
         """Where each lane of a block is drawn, and what becomes of it."""
