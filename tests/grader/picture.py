@@ -30,6 +30,7 @@ from .scorecard import PROJECT
 MOST_LANES = 1 << 20  # that the worker keeps
 MOST_CELLS = 1 << 15  # of one tensor; a larger example would be no picture any more
 MOST_NUMBERS = 1 << 19  # of the page's lanes, as runs
+MOST_ELEMENTS = 1 << 24  # of a workspace, beyond which nothing is drawn
 MOST_WRONG = 300  # wrong elements that are shown with got and want
 
 LANE = {"launch": int, "program": [int], "line": int, "op": str, "shape": [int], "buffer": int}
@@ -200,14 +201,15 @@ def lanes_of(run: Run) -> tuple[dict, list[np.ndarray], list[np.ndarray]]:
     if not has(kept, KEPT) or not isinstance(buffers, list) or len(run.answer.blobs) < 2:
         return nothing, [], []
     every_place, every_mask = run.answer.blobs[-2:]
-    sizes = [math.prod(access["shape"]) for access in kept["accesses"]]
-    if (
-        len(every_place) != 8 * sum(sizes)
-        or len(every_mask) != sum(sizes)
-        or min(sizes, default=0) < 0
-    ):
+    facts = kept["accesses"] + kept["views"]
+    if any(not 0 <= fact["buffer"] < len(buffers) for fact in facts):
         return nothing, [], []
-    if any(not 0 <= fact["buffer"] < len(buffers) for fact in kept["accesses"] + kept["views"]):
+    if any(buffers[fact["buffer"]]["elements"] > MOST_ELEMENTS for fact in facts):
+        return nothing, [], []
+    if any(len(a["program"]) != 3 or min(a["shape"], default=0) < 0 for a in kept["accesses"]):
+        return nothing, [], []
+    sizes = [math.prod(access["shape"]) for access in kept["accesses"]]
+    if len(every_place) != 8 * sum(sizes) or len(every_mask) != sum(sizes):
         return nothing, [], []
     cuts = np.cumsum(sizes)[:-1]
     shapes = [access["shape"] for access in kept["accesses"]]
@@ -381,7 +383,7 @@ def launches(run: Run, kept: dict, places: list, masks: list, tensors: dict, ins
         out.append(
             {
                 "kernel": launch["kernel"],
-                "grid": launch["grid"],
+                "grid": [max(size, 1) for size in (*launch["grid"], 1, 1, 1)[:3]],
                 "programs": launch["programs"],
                 "ran": launch["ran"],
                 "views": {v["name"]: v["shape"] for v in views},
