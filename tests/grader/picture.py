@@ -175,7 +175,10 @@ def record(run: Run, picture: Picture) -> dict:
     out["written"] = any(a["op"] != "load" and a["active"] for a in every(out["launches"]))
     if not out["written"] and run.answer.error is None:
         out["notes"] = [n for n in out["notes"] if n["kind"] in ("outside", "astray", "broken")]
-        out["notes"].append({"kind": "nothing", "text": "No element of the result is written yet."})
+        text = "No element of the result is written yet."
+        if out["todo"]:
+            text += " Line {line} is the first to fill in ({concept}).".format(**out["todo"])
+        out["notes"].append({"kind": "nothing", "text": text})
     if kept["accesses"] and not (
         kept["whole"] and not any(x.get("short") for x in out["launches"])
     ):
@@ -230,7 +233,8 @@ def problem(run: Run) -> dict | None:
             run.got(part)
         run.inputs_unchanged()
     except Wrong as wrong:
-        return {"kind": "broken", "text": wrong.message, "line": wrong.line}
+        where = f"line {wrong.line}: " if wrong.line else ""
+        return {"kind": "broken", "text": where + wrong.message, "line": wrong.line}
     except NotJudged as reason:
         return {"kind": "broken", "text": str(reason), "line": run.answer.facts["error"]["line"]}
     return None
@@ -398,7 +402,9 @@ def launches(run: Run, kept: dict, places: list, masks: list, tensors: dict, ins
         sheet, grid = tensors[fact["buffer"]]["sheet"], out[fact["launch"]]["grid"]
         slots = sheet.slots(look)
         lanes = sheets.runs(slots, look.state)
-        room -= len(lanes)
+        met = look.cell[(look.state == sheets.ASTRAY) & (look.cell >= 0)]
+        landed = sheets.runs(sheet.slots_of(met))  # what lanes astray meet instead
+        room -= len(lanes) + len(landed)
         if room < 0:
             out[fact["launch"]]["short"] = True
             continue
@@ -420,6 +426,7 @@ def launches(run: Run, kept: dict, places: list, masks: list, tensors: dict, ins
                 "outside": int((look.state == sheets.OUTSIDE).sum()),
                 "astray": int((look.state == sheets.ASTRAY).sum()),
                 "unseen": int((bad & (slots < 0)).sum()),
+                "landed": landed,
                 "hit": hit,
                 **turns.of(fact["launch"], program, fact["line"], fact["op"]),
             }

@@ -187,15 +187,23 @@ class Sheet:
 
     def lay_out(self, looks: list[Look]) -> None:
         """Fix the panels' places in the sheet, with room for all that these looks need."""
-        above = below = left = right = 0
+        room = [0, 0, 0, 0]
+        sides = self.rows, self.rows, self.columns, self.columns
         for look in looks:
-            shown = look.row if not self.wrapped else look.row[look.panel >= 0]
-            above = max(above, -int(shown.min(initial=0)))
-            below = max(below, int(shown.max(initial=0)) - self.rows + 1)
-            left = max(left, -int(look.column.min(initial=0)))
-            right = max(right, int(look.column.max(initial=0)) - self.columns + 1)
-        room = zip((above, below, left, right), MOST_ROOM, strict=True)
-        self.room = above, below, left, right = tuple(min(a, most) for a, most in room)
+            for masked in (True, False):
+                some = (look.state == MASKED) == masked
+                row, column = look.row[some], look.column[some]
+                needed = (
+                    -int(row.min(initial=0)),
+                    int(row.max(initial=0)) - self.rows + 1,
+                    -int(column.min(initial=0)),
+                    int(column.max(initial=0)) - self.columns + 1,
+                )
+                for side, slots in enumerate(needed):
+                    # Lanes that are off shall not take more room than the tensor itself.
+                    most = min(MOST_ROOM[side], max(sides[side], 8) if masked else 1 << 30)
+                    room[side] = max(room[side], min(slots, most))
+        self.room = above, below, left, right = tuple(room)
         wide, tall = left + self.columns + right, above + self.rows + below
         gap = 1 if self.panels > 1 else 0
         beside = max(1, min(max(self.panels, 1), (BROAD + gap) // (wide + gap)))
