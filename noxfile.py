@@ -129,7 +129,8 @@ class Hush(logging.Filter):
     """Keeps nox's own remarks out of a learner's report, which says it all already."""
 
     remarks = re.compile(
-        r"(Running session|Session) ((check|bench)-\d+|bench-table|grade|home|doctor)( (was|failed).*)?"
+        r"(Running session|Session) ((check|bench|show)-\d+|bench-table|grade|home|doctor)"
+        r"( (was|failed).*)?"
         r"|uv binary not found"
     )
 
@@ -527,9 +528,21 @@ def define_bench(number: int) -> None:
     nox.session(name=f"bench-{number}", venv_backend="none")(bench)
 
 
+def define_show(number: int) -> None:
+    """Make the session that draws the learner's kernel of one kata at work."""
+    kata = katas()[number]
+
+    def show(session: nox.Session) -> None:
+        finish(run(shared_python(), "-m", "grader.show", str(number), *session.posargs))
+
+    show.__doc__ = f"Draw exercises/{kata}/kernel.py at work, as a page to look at (-- --open)."
+    nox.session(name=f"show-{number}", venv_backend="none")(show)
+
+
 for _number in katas():
     define_check(_number, f"check-{_number}")
     define_bench(_number)
+    define_show(_number)
 for _spelling, _number in aliases(requested()).items():
     define_check(_number, _spelling)
 

@@ -49,6 +49,7 @@ KATA = Kata(
         ("values", "Large numbers are cut off at 1.", lambda x: x.clamp(0, 1)),
         ("values", "Negative numbers leak through.", lambda x: torch.where(x < 0, 0.01 * x, x)),
     ),
+    show=dict(n=lambda block: 2 * block[0] + block[0] // 2 + 7),
     cases=(
         case("probe", n=1000),
         case("full", n=lambda block: 2 * block[0]),

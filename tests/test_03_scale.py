@@ -39,6 +39,7 @@ KATA = Kata(
         ("values", "These are the numbers of x + s.", lambda x, s: x + s),
         ("values", "s was cut to a whole number.", lambda x, s: x * int(s)),
     ),
+    show=dict(n=lambda block: 2 * block[0] + block[0] // 2 + 7),
     cases=(
         case("probe", n=1000),
         case("full", n=lambda block: 2 * block[0]),

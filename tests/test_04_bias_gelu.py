@@ -82,6 +82,7 @@ KATA = Kata(
             ("relu(x + bias)", lambda x, b: (x + b).clamp(min=0)),
         )
     ),
+    show=dict(R=11, C=100),
     cases=(
         case("probe", R=11, C=300),
         case("full", **full(1, 1)),

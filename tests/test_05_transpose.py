@@ -62,6 +62,7 @@ KATA = Kata(
         ("values", "This is x turned by a quarter.", lambda x: x.rot90(1)),
         ("values", "This is x turned by a quarter.", lambda x: x.rot90(-1)),
     ),
+    show=sizes(1, 1, 16, 12),
     cases=(
         case("probe", R=70, C=40),
         case("full", **sizes(1, 2)),

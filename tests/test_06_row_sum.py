@@ -83,6 +83,7 @@ KATA = Kata(
         ("accumulate", "This is twice the sum: a block counts twice.", lambda x: 2 * x.sum(-1)),
         ("mask", "The last column is left out.", lambda x: x[:, :-1].sum(-1)),
     ),
+    show=times(3, 2, 21),
     cases=(
         case("probe", R=7, C=100),
         case("full", **times(8, 1)),

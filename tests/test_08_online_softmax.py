@@ -77,6 +77,7 @@ KATA = Kata(
             lambda x: torch.softmax(x * 0.6931471805599453, -1),
         ),
     ),
+    show=dict(R=5, C=100),
     cases=(
         case("probe", R=7, C=100),
         case("full", R=5, C=block()),

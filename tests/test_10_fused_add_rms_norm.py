@@ -120,6 +120,7 @@ KATA = Kata(
         ),
         ("reduction", "The mean is taken over the block, not over the columns.", padded),
     ),
+    show=dict(R=5, C=100),
     cases=(
         case("probe", R=7, C=100),
         case("full", R=8, C=128),

@@ -129,6 +129,7 @@ KATA = Kata(
             ("the gradient of the mean", lambda x, t: reference(x, t)[1] / x.shape[0]),
         )
     ),
+    show=dict(R=7, V=100),
     cases=(
         case("probe", R=7, V=100),
         case("full", R=16, V=width(1)),

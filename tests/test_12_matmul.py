@@ -82,6 +82,7 @@ KATA = Kata(
         ("accumulate", "Only the last 64 of K are summed.", lambda a, b: a[:, -64:] @ b[-64:]),
         ("accumulate", "Only the last 32 of K are summed.", lambda a, b: a[:, -32:] @ b[-32:]),
     ),
+    show=less(16, 8, 8),
     cases=(
         case("probe", M=100, N=90, K=13),
         case("full", **tiles(1, 1, 1)),

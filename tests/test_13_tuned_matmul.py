@@ -91,6 +91,7 @@ KATA = Kata(
         ("accumulate", "Only the first 64 of K are summed.", lambda a, b, *_: a[:, :64] @ b[:64]),
         ("accumulate", "Only the first 32 of K are summed.", lambda a, b, *_: a[:, :32] @ b[:32]),
     ),
+    show=tiles(1, 1, 1, more=(16, 8, 8)),
     cases=(
         case("probe", M=100, N=90, K=13),
         case("full", **tiles(1, 2, 1)),

@@ -132,6 +132,7 @@ KATA = Kata(
             lambda *all: reference(*all, mode="replicate"),
         ),
     ),
+    show=taps(3, 3, padding=1, N=1, C=3, H=8, W=10, OC=5),
     cases=(
         case("probe", N=1, C=13, H=3, W=20, OC=50),
         case("full", **plain(1, 1)),

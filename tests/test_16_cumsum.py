@@ -78,6 +78,7 @@ KATA = Kata(
         ("values", "These are sums down the columns.", lambda x: x.cumsum(0)),
         ("values", "This is the sum of the whole row.", lambda x: x.sum(-1, True).expand(x.shape)),
     ),
+    show=dict(R=5, C=100),
     cases=(
         case("probe", R=7, C=100),
         case("full", R=5, C=block()),

@@ -98,6 +98,7 @@ KATA = Kata(
             lambda x, bins: count(x.int(), bins),
         ),
     ),
+    show=dict(n=values(1.25), bins=100),
     cases=(
         case("probe", n=1000, bins=100),
         case("full", n=values(1), bins=100),

@@ -76,6 +76,7 @@ KATA = Kata(
     bench_sizes=tuple(dict(n=2**e) for e in range(20, 28)),
     figures=(dict(n=2**24), dict(n=2**26), dict(n=2**27, dtype=F16)),
     suspects=suspects("values"),
+    show=dict(n=lambda block: block[0] + block[0] // 4 + 7, p=0.3),
     cases=(
         case("probe", n=1000, p=0.3),
         case("full", n=blocks(1)),

@@ -162,6 +162,7 @@ KATA = Kata(
             lambda q, k, v, c=False, s=None: probabilities(q, k, c, s, 1) @ v,
         ),
     ),
+    show=blocks(0.75, 1.25) | dict(D=16),
     cases=(
         case("probe", S=100, T=61),
         case("full", **blocks(1, 1), B=2, H=3),

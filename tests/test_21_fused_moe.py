@@ -148,6 +148,7 @@ KATA = Kata(
             lambda x, m, w, ids: reference(x[:, :64], m[..., :64], w, ids),
         ),
     ),
+    show=dict(T=21, D_IN=24, D_OUT=40, E=5),
     cases=(
         case("probe", T=7, D_IN=13, D_OUT=20, E=2),
         case("full", T=16, D_IN=64, D_OUT=64),

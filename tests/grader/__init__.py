@@ -16,5 +16,7 @@ How a verdict comes about, in the order in which the data flows:
 `plugin`, `scorecard`, `report`      pytest hooks, the JSON file, and the page a learner reads
 `cost`       an estimate for the report, from what the lanes saw anyway
 `selfcheck`  proves that the suites have teeth: mutants fail, honest variants pass
+`show`, `picture`, `sheets`   no verdicts: a page that shows a kernel at work; its record is the
+                     trace lane's, `show.html` draws it
 `bench`, `table`   no verdicts: benchmarks over sizes, and the figures in solutions/README.md
 """

@@ -1074,7 +1074,8 @@ class Evidence(Collected):
             block += (math.prod(load) // (1 if place_ else block[0]),)
         return (*block, *self.kata.usual_block[len(block) :])[: len(self.kata.usual_block)]
 
-    def _call(self, child, case, config, again=False, grid=None, arguments=None) -> Run:
+    def _call(self, child, case, config, again=False, grid=None, arguments=None, **more) -> Run:
+        """Run one case; `more`: what else the message to the worker says, for a picture."""
         arguments = self.arguments(case) if arguments is None else arguments
         sizes = repr(case.sizes)
         asked = case.group, sizes, case.name, case.launcher, config, again, grid and tuple(grid)
@@ -1083,7 +1084,7 @@ class Evidence(Collected):
             return Run(self, child.lane, case, config, shown, self.traced[asked])
         kata = self.kata.of(case.launcher)
         specs, blobs = describe_arguments(kata, arguments)
-        message: dict = {"args": specs, "config": config, "grid": grid}
+        message: dict = {"args": specs, "config": config, "grid": grid} | more
         message["launcher"] = kata.launcher
         if case.group in SAMPLES:
             message["sample"] = SAMPLES[case.group]

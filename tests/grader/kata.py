@@ -138,6 +138,8 @@ class Kata(Statement):
     speed_case  sizes for the speed check; marks: (pass, distinction) as shares, see `speed`
     bench_sizes sizes for benchmarks, small ones first; default: the speed case and halves of it
     figures     sizes that solutions/README.md shows, 64 MiB and more; default: the speed case
+    show        sizes that `nox -s show-N` draws, functions of the block among them: small, and with a
+                ragged edge; default: the smallest ragged case of several programs
     suspects    (concept, sentence, formula): usual mistakes, recognised by the numbers they give;
                 for several results a formula may give a tuple, with None for what it leaves open
     choice      where the contract leaves a choice to the kernel, such as what it drops:
@@ -159,6 +161,7 @@ class Kata(Statement):
     marks: tuple[float, float] = (0.8, 0.95)
     bench_sizes: tuple[dict, ...] = ()
     figures: tuple[dict, ...] = ()
+    show: dict = field(default_factory=dict)
     returns: tuple[str, ...] = ()
     result: Callable | None = None
     usual_block: tuple[int, ...] = (1024,)

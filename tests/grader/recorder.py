@@ -78,6 +78,41 @@ def waiting_lines(source: bytes) -> set[int]:
     return lines
 
 
+class Kept:
+    """Accesses kept lane by lane, up to so many lanes: what a picture is made of (see `show`)."""
+
+    def __init__(self, room: int):
+        self.room, self.whole = room, True
+        self.accesses: list[tuple[dict, Buffer]] = []
+        self.views: list[tuple[dict, Buffer]] = []  # tensors as the launches were given them
+        self.places: list[np.ndarray] = []  # of each access: element numbers in the buffer
+        self.masks: list[np.ndarray] = []
+
+    def add(self, fact: dict, buffer: Buffer, addresses: np.ndarray, mask: np.ndarray) -> None:
+        """Keep one access; what no longer fits is left out, with everything after it."""
+        self.room -= addresses.size
+        if self.room < 0:
+            self.whole = False
+            return
+        self.accesses.append((fact | {"shape": list(addresses.shape)}, buffer))
+        bytes_in: np.ndarray = addresses.reshape(-1).astype(np.int64) - buffer.start
+        self.places.append(bytes_in // buffer.itemsize)
+        self.masks.append(mask.reshape(-1).astype(np.uint8))
+
+    def view(self, launch: int, name: str, tensor, buffer: Buffer) -> None:
+        """Note how a tensor lies in its buffer, in elements of its own size."""
+        start = tensor.untyped_storage().data_ptr() - buffer.start
+        fact = {
+            "launch": launch,
+            "name": name,
+            "dtype": str(tensor.dtype).removeprefix("torch."),
+            "shape": list(tensor.shape),
+            "strides": list(tensor.stride()),
+            "offset": start // tensor.element_size() + tensor.storage_offset(),
+        }
+        self.views.append((fact, buffer))
+
+
 class EndOfLaunch(BaseException):
     """Ends a launch early; not an Exception, so that the interpreter lets it through."""
 
@@ -93,13 +128,17 @@ class Recorder:
         self.reset(Memory())
         self.remark = remark  # tells the judge at once what cannot be taken back later
 
-    def reset(self, memory: Memory, grid_override=None, sample: int | None = None) -> None:
+    def reset(
+        self, memory: Memory, grid_override=None, sample: int | None = None, keep: int = 0
+    ) -> None:
         """Forget everything and record into `memory` from now on.
 
         `grid_override`: a grid to launch instead of the kernel's own unless that has more programs.
         `sample`: how many programs of each launch run, the first ones and then the last; None for all.
+        `keep`: how many lanes are kept one by one, for a picture (see `kept`).
         """
         self.memory = memory
+        self._kept = Kept(keep) if keep else None
         self.launches: list[dict] = []
         self.sites: dict[tuple, dict] = {}  # (line, operation) -> lanes, active lanes
         self.outside: dict[tuple, dict] = {}  # (line, operation, buffer, side) -> event
@@ -139,6 +178,8 @@ class Recorder:
         self.check_shadows()
         for name, value in arguments.items():
             self._name(name, getattr(value, "base", value))
+        if self._kept is not None:
+            self._keep_views(arguments)
         for buffer in self.memory.buffers:
             buffer.writer.fill(-1)
             buffer.reader = None
@@ -249,6 +290,20 @@ class Recorder:
             taken = any(b.name == plain and b.kind == "input" for b in self.memory.buffers)
             buffer.name = f"the new tensor at {name}" if taken else plain
 
+    def _keep_views(self, arguments: dict) -> None:
+        for name, value in arguments.items():
+            tensor = getattr(value, "base", value)
+            buffer = self.memory.known(tensor) if hasattr(tensor, "untyped_storage") else None
+            if buffer is not None and self._kept is not None:
+                self._kept.view(len(self.launches), name, tensor, buffer)
+
+    def _keep(self, op, line, buffer: Buffer, addresses, mask) -> None:
+        """Keep this access lane by lane, if that was asked for."""
+        if self._kept is not None:
+            launch, program = len(self.launches) - 1, list(self.program)
+            fact = {"launch": launch, "program": program, "line": line, "op": op}
+            self._kept.add(fact, buffer, addresses, mask)
+
     def check_shadows(self) -> None:
         """Note every buffer that changed while no kernel ran."""
         for buffer in self.memory.buffers:
@@ -279,13 +334,17 @@ class Recorder:
         self._lanes += flat.size
         site["active"] += picked.size
         if picked.size == 0:
+            nearest = self._nearest(flat)
             if op == "store":
-                self._masked_off(flat, self._nearest(flat), itemsize, addresses.shape)
+                self._masked_off(flat, nearest, itemsize, addresses.shape)
+            if nearest is not None:
+                self._keep(op, line, nearest, addresses, mask)
             return mask
         low, high = int(picked.min()), int(picked.max())
         buffer = self.memory.find(low)
         if buffer is None or low < buffer.start or high + itemsize > buffer.end:
             return self._partly_outside(op, addresses, mask, itemsize, line, data)
+        self._keep(op, line, buffer, addresses, mask)
         if op == "store":
             if not full:
                 self._masked_off(flat[~lanes], buffer, itemsize, None)
@@ -417,10 +476,11 @@ class Recorder:
                 shares.append((count, buffer))
                 inside |= here
         bad = addresses[mask & ~inside]
+        # The tensor these lanes were meant for: the one their block starts in, or nearest to.
+        first = int(addresses[mask].min())
+        owner = max(shares, key=lambda s: s[0])[1] if shares else self._nearest_to(first)
+        self._keep(op, line, owner, addresses, mask)
         if bad.size:
-            # The tensor these lanes were meant for: the one their block starts in, or nearest to.
-            first = int(addresses[mask].min())
-            owner = max(shares, key=lambda s: s[0])[1] if shares else self._nearest_to(first)
             for side in ("after", "before"):
                 lanes = bad >= owner.end - itemsize + 1 if side == "after" else bad < owner.start
                 count = int(np.count_nonzero(lanes))
@@ -441,7 +501,6 @@ class Recorder:
             else:
                 self._loaded(buffer, addresses[here], itemsize, line, op)
         if op == "store" and not shares:
-            owner = self._nearest_to(int(addresses[mask].min()))
             self._count_store(owner, addresses.size, addresses.shape)
         return inside
 
@@ -486,6 +545,27 @@ class Recorder:
         event["count"] += count
 
     # ---- the JSON form -----------------------------------------------------------------------
+
+    def kept(self) -> tuple[dict, list[bytes]]:
+        """What was kept lane by lane, beside `facts`: its JSON form and two blobs; or nothing.
+
+        The blobs hold, access after access, each lane's element number in its buffer (int64; it
+        may lie outside) and whether the lane is active (uint8). Buffers go by their number in
+        `facts()["buffers"]`.
+        """
+        if self._kept is None:
+            return {}, []
+        number = {id(buffer): at for at, buffer in enumerate(self.memory.buffers)}
+
+        def plain(pairs):
+            return [fact | {"buffer": number[id(b)]} for fact, b in pairs if id(b) in number]
+
+        kept = {"accesses": plain(self._kept.accesses), "views": plain(self._kept.views)}
+        blobs = [
+            np.concatenate([np.empty(0, np.int64), *self._kept.places]).tobytes(),
+            np.concatenate([np.empty(0, np.uint8), *self._kept.masks]).tobytes(),
+        ]
+        return {"kept": kept | {"whole": self._kept.whole}}, blobs
 
     def facts(self) -> dict:
         """Everything recorded, as JSON-able values; buffers are named, sizes in elements."""

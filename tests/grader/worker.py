@@ -475,7 +475,8 @@ class TraceLane(Lane):
         memory = Memory()
         arguments, tensors = build_arguments(message["args"], blobs, memory)
         memory.remember(self.recorder.memory.rooms())
-        self.recorder.reset(memory, message.get("grid"), message.get("sample"))
+        keep = message.get("keep", 0)
+        self.recorder.reset(memory, message.get("grid"), message.get("sample"), keep)
         self.tuner.choose(message.get("config"))
         rounds = [None]
         if "again" in message:
@@ -494,8 +495,9 @@ class TraceLane(Lane):
                     result = self.called(message)(*arguments)
             except BaseException as error:
                 answer = {"error": self.describe(error)}
-                answer |= self.recorder.facts() | {"tuners": self.tuner.seen}
-                return answer, []
+                kept, lanes = self.recorder.kept()
+                answer |= self.recorder.facts() | {"tuners": self.tuner.seen} | kept
+                return answer, lanes
             if second is None and len(rounds) > 1:
                 earlier = [p for p in _parts(result) if isinstance(p, torch.Tensor)]
         self.guard.look(self, self.recorder, self.tuner, memory, watch)
@@ -519,7 +521,8 @@ class TraceLane(Lane):
             inputs.append(len(out) if buffer is not None else None)
             if buffer is not None:
                 out.append(buffer.raw.tobytes())
-        return answer, out
+        kept, lanes = self.recorder.kept()  # the last blobs of all
+        return answer | kept, out + lanes
 
 
 class CompileLaneChild(Lane):
