@@ -240,7 +240,9 @@ def dev_python(*tools: str) -> str | None:
     if existing_python():
         found = probe(python, *tools)
         return python if found and set(tools) <= found[1] else None
-    install_once(VENV, [DEV_REQUIREMENTS], "ruff, mypy, nox and openai", "a few seconds, 0.1 GB")
+    # What learners and instructors install only when they use it, the tests use too.
+    files = [DEV_REQUIREMENTS, GRADING_REQUIREMENTS]
+    install_once(VENV, files, "ruff, mypy and what only tests need", "a few seconds, 0.2 GB")
     return python
 
 
