@@ -88,8 +88,7 @@ def main(words: list[str] | None = None) -> int:
         out.write_text(page(data), encoding="utf-8")
     except OSError as error:
         stop(f"cannot write {out}: {error.strerror or error}")
-    print(f"{data['title']} at {data['case']}: {summary(data)}")
-    print(f"The picture: {out.resolve()}")
+    print(f"{data['title']} at {data['case']}: {summary(data)}\nThe picture: {out.resolve()}")
     if asked.open and not webbrowser.open(out.resolve().as_uri()):
         print("No browser is found from here: open the file above in yours.")
     return 0

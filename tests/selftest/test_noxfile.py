@@ -186,6 +186,15 @@ def test_benchmark_is_run_by_the_python_of_the_checks(project, tmp_path):
     assert arguments[-1] == "--show-compiled"
 
 
+def test_picture_is_drawn_by_the_python_of_the_checks(project, tmp_path):
+    python = make_environment(tmp_path / "env", "torch", "triton", "numpy", "pytest")
+    (project / "tests" / "grader").mkdir()
+    (project / "tests" / "grader" / "show.py").write_text(FAKE_PYTEST)
+    code, printed, said = nox(project, "-s", "show-12", "--", "--open", KATAS_PYTHON=python)
+    assert (code, len(said)) == (0, 1)
+    assert json.loads(printed)[0] == ["12", "--open"]
+
+
 def test_benchmark_without_its_plugin_says_what_to_install(project, tmp_path):
     python = make_environment(tmp_path / "env", "torch", "triton", "numpy", "pytest")
     code, printed, said = nox(project, "-s", "bench-1", KATAS_PYTHON=python)

@@ -165,6 +165,7 @@ def test_before_the_start(written):
 def test_nothing_is_written_yet(mutant):
     data = mutant("01_vector_add", "kernel_that_stores_nothing")
     assert kinds(data) == ["nothing"]
+    assert data["todo"] is None
     assert marked(data, "output", "never") == set(range(2567))
 
 
@@ -186,6 +187,13 @@ def test_a_row_without_a_mask_sticks_out_over_its_edge(mutant):
         state = ASTRAY if program < 4 else OUTSIDE
         tensor, slots = lanes(data, program, "store", "output", state)
         assert {place(tensor, slot) for slot in slots} == {(program, c) for c in range(48, 64)}
+        (store,) = (
+            a
+            for a in data["launches"][0]["accesses"]
+            if (a["program"], a["op"]) == (program, "store")
+        )
+        met = {(program + 1, c) for c in range(16)} if program < 4 else set()
+        assert {place(tensor, slot) for slot in spread(store["landed"], False)} == met
     # In the next row's first 16 columns two programs have written.
     assert marked(data, "output", "twice") == {48 * r + c for r in range(1, 5) for c in range(16)}
     assert data["start"]["program"] == 4
