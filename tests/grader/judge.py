@@ -49,6 +49,7 @@ HELD_AGAINST = ("suite", "reference")  # files that the speed lane needs besides
 CREDENTIALS = struct.Struct("3i")  # pid, uid, gid as the kernel tells them
 FORGED = ("it answers what nobody asked", "what it answers makes no sense")
 MOST_BYTES, MOST_TIMES = 64 << 20, 8  # of an answer: so many, and so many times what was sent
+DYING_SECONDS = 1.0  # for a child that has closed its line, until it is gone: then it is known how
 MOST_REMARKS = 10_000  # of a child, ahead of one answer
 MOST_HANGS = 3  # after so many the remaining cases of a lane are not tried
 MOST_CRASHES = 5  # the same, if not one case got through
@@ -168,15 +169,16 @@ class Nursery:
             for each in (out_write, *handed):
                 os.close(each)
 
-    def end(self, pid: int, births: int) -> Ended:
+    def end(self, pid: int, births: int, patience: float = 0.1) -> Ended:
         """End a child and everything it started.
 
-        `births`: how often the nursery had been started when it forked the child.
+        `births`: how often the nursery had been started when it forked the child; `patience`: seconds
+        in which it may come to its end by itself.
         """
         with self._lock:
             if births == self.births and not self._closed:
                 try:
-                    self._control.sendall(json.dumps({"end": pid}).encode())
+                    self._control.sendall(json.dumps({"end": pid, "patience": patience}).encode())
                     answer = self._answer()
                     return Ended(
                         answer["status"],
@@ -484,7 +486,7 @@ class Child:
     def _died(self, error: Exception) -> dict:
         """The child is ended; how it came to that, as an error description."""
         flooded = self.output.flooded if self.output else ""
-        ended = self.stop()
+        ended = self.stop(DYING_SECONDS if isinstance(error, wire.WireError) else 0.1)
         if self._out_of_time():
             return self._overdue()
         limit = ended.limit or flooded
@@ -517,13 +519,13 @@ class Child:
             return fact | {"message": f"it was killed by {name}"}
         return fact | {"message": f"it left with exit code {os.WEXITSTATUS(status)}"}
 
-    def stop(self) -> Ended:
-        """End the child, if there is one."""
+    def stop(self, patience: float = 0.1) -> Ended:
+        """End the child, if there is one, and it does not end by itself so soon."""
         if self.pid is None:
             return Ended(None, False)
         with contextlib.suppress(OSError):
             self.line.close()
-        ended = self.nursery.end(self.pid, self.births)
+        ended = self.nursery.end(self.pid, self.births, patience)
         if self.output is not None:
             self.output.close()
         self.printed = self.printed or self._said()
