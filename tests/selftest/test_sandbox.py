@@ -6,11 +6,13 @@ import json
 import os
 import signal
 import subprocess
+import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
-from grader import judge, sandbox
+from grader import sandbox
 from grader.cell import Limits, unpacked
 from grader.grading import grade
 from grader.judge import Child, Nursery
@@ -62,8 +64,13 @@ def loaded(locked_up, tmp_path):
 
 
 def processes_of(nursery: Nursery) -> list[int]:
-    """All descendants of the nursery, as this machine numbers them."""
-    found, queue = [], [nursery._process.pid]
+    """All processes in the sandbox of a nursery, as this machine numbers them."""
+    return below(nursery._process.pid)
+
+
+def below(pid: int) -> list[int]:
+    """All descendants of a process."""
+    found, queue = [], [pid]
     while queue:
         pid = queue.pop()
         try:
@@ -172,6 +179,47 @@ def test_neither_keeper_nor_nursery_can_be_ended_or_stopped(loaded, locked_up):
     assert child.load_error is None
     assert child.printed == "on\n"
     assert locked_up.births == births
+
+
+KILLED = """
+import sys, time
+sys.path.insert(0, %r)
+from grader import judge, sandbox
+nursery = judge.Nursery(sandbox.choose("bwrap"))
+child = judge.Child(nursery, "trace", {"file": %r, "launcher": "add"})
+child._start()
+print(nursery._process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@needs_sandbox
+def test_a_judge_that_is_killed_leaves_nothing_running(tmp_path):
+    file = tmp_path / "kernel.py"
+    file.write_text("import os, time\nadd = print\nif os.fork() == 0:\n    time.sleep(600)\n")
+    code = KILLED % (str(PROJECT / "tests"), str(file))
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as killed:
+        first = int(killed.stdout.readline())
+        pids = [first, *below(first)]
+        killed.kill()
+    assert len(pids) >= 5  # bubblewrap, its first process, nursery, keeper, child (and its own)
+    until = time.monotonic() + 20
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert [pid for pid in pids if Path(f"/proc/{pid}").exists()] == []
+
+
+@needs_sandbox
+def test_a_nursery_outlives_the_thread_that_made_it():
+    made = []
+    thread = threading.Thread(target=lambda: made.append(Nursery(sandbox.choose("bwrap"))))
+    thread.start()
+    thread.join()
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            made[0]._process.wait(0.5)
+    finally:
+        made[0].close()
 
 
 # ---- what it may use --------------------------------------------------------------------------
@@ -367,7 +415,7 @@ def test_the_probe_says_so_when_a_cell_does_not_hold():
     chosen = sandbox.choose("bwrap")
     words = [w for w in chosen.arguments if w not in ("--cap-add", *sandbox.POWERS)]
     tried = subprocess.run(
-        [*words, "--", judge.sys.executable, "-m", "grader.cell"],
+        [*words, "--", sys.executable, "-m", "grader.cell"],
         env=chosen.environment(),
         capture_output=True,
         text=True,
