@@ -278,6 +278,18 @@ def test_a_limit_ends_a_file_and_is_named(loaded, locked_up, code, words):
 
 
 @needs_sandbox
+def test_memory_that_nobody_counts_is_refused(loaded):
+    code = (
+        "import ctypes, os\nadd = print\ntry:\n    os.memfd_create('x')\n"
+        "except PermissionError as error:\n    print(error.strerror)\n"
+        "print(ctypes.CDLL(None).ptrace(0, 0, 0, 0))\n"
+    )
+    child, _ = loaded(code)
+    assert child.load_error is None
+    assert child.printed == "Operation not permitted\n-1\n"
+
+
+@needs_sandbox
 def test_one_process_cannot_take_more_memory_either(loaded):
     child, _ = loaded("kept = bytes(2 << 30)")
     assert child.load_error["type"] == "MemoryError"
