@@ -12,8 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
-from grader import sandbox
+from grader import sandbox, wire
 from grader.cell import Limits, unpacked
+from grader.evidence import Evidence, NotJudged, Wrong
 from grader.grading import grade
 from grader.judge import Child, Nursery
 
@@ -443,3 +444,44 @@ def test_an_agent_reaches_the_judge_and_nobody_else(locked_up, short_katas):
     card = grade("22_softmax_tool", agent, locked_up, TRACE, "sandbox")
     assert [c.message for c in card.checks if c.status == "failed"] == []
     assert card.success
+
+
+@needs_sandbox
+def test_what_speed_is_held_against_is_gone_before_the_file_is_imported(locked_up, tmp_path):
+    file = tmp_path / "kernel.py"
+    file.write_text("import os\nadd = print\nprint(sorted(os.listdir(os.environ['HOME'])))")
+    held = {name: str(tmp_path / f"{name}.py") for name in ("suite", "reference")}
+    for path in held.values():
+        Path(path).write_text("SECRET = 1\n")
+    child = Child(locked_up, "speed", {"file": str(file), "launcher": "add"} | held)
+    child._start()
+    child.stop()
+    assert "'kernel.py'" in child.printed
+    assert not any(name in child.printed for name in held)
+
+
+@needs_sandbox
+def test_no_word_of_the_seed_goes_in(locked_up, short_katas, monkeypatch):
+    """Neither with a request nor with a case, in any lane."""
+    sent = []
+    real_send, real_spawn = wire.send, Nursery.spawn
+
+    def send(line, message, blobs=()):
+        sent.append(json.dumps(message))
+        real_send(line, message, blobs)
+
+    def spawn(self, lane, request, contents=None):
+        sent.append(json.dumps(request))
+        return real_spawn(self, lane, request, contents)
+
+    monkeypatch.setattr(wire, "send", send)
+    monkeypatch.setattr(Nursery, "spawn", spawn)
+    lanes = {"trace": True, "compile": True, "gpu": False}
+    assert grade(KATA, RIGHT, locked_up, lanes, "ThisIsSecret").success
+    evidence = Evidence(short_katas[KATA], RIGHT, locked_up, {}, "ThisIsSecret")
+    with pytest.raises((NotJudged, Wrong)):
+        evidence.speed()
+    evidence.close()
+    assert any("rounds" in text for text in sent)
+    assert len(sent) > 10
+    assert not any("ThisIsSecret" in text for text in sent)
