@@ -79,18 +79,21 @@ def requested() -> list[str]:
     return [name.strip() for name in names if name.strip()]
 
 
-def aliases(names: list[str]) -> dict[str, int]:
-    """Other spellings of check-N among `names`, such as check-01; an unknown kata ends the run."""
+def asked_for(names: list[str]) -> dict[str, tuple[str, int]]:
+    """What is to be done with which kata: {"hint-3": ("hint", 3)}, with any spelling of the number.
+
+    A kata that is not there ends the run.
+    """
     found = {}
     for name in names:
-        if not re.match(r"check(-|$)", name):
+        family = re.match(rf"({'|'.join(PER_KATA)})(-|$)", name)
+        if not family or name == "bench-table":
             continue
-        number = re.fullmatch(r"check-0*(\d+)", name)
+        number = re.fullmatch(r"[a-z]+-0*(\d+)", name)
         if not number or int(number[1]) not in katas():
             what = f"kata {number[1]}" if number else f"session {name}"
             stop(f"there is no {what} here; katas: {', '.join(map(str, katas())) or 'none'}")
-        if name != f"check-{int(number[1])}":
-            found[name] = int(number[1])
+        found[name] = family[1], int(number[1])
     return found
 
 
@@ -127,7 +130,8 @@ class Hush(logging.Filter):
     """Keeps nox's own remarks out of a learner's report, which says it all already."""
 
     remarks = re.compile(
-        r"(Running session|Session) ((check|bench)-\d+|bench-table|home|doctor)( (was|failed).*)?"
+        r"(Running session|Session) ([a-z]+-\d+|bench-table|home|doctor|status|next|watch)"
+        r"( (was|failed).*)?"
         r"|uv binary not found"
     )
 
@@ -383,10 +387,11 @@ def pip_install(python: str, arguments: list[str]) -> tuple[int, list[str]]:
 
 
 def environment(*overlays: Path) -> dict[str, str]:
-    """The environment of a child: tests/ (and overlays before it) on its path."""
+    """The environment of a child: tests/ (and overlays before it) on its path, and how to call nox."""
     paths = [*map(str, overlays), str(ROOT / "tests")]
     before = os.environ.get("PYTHONPATH")
-    return os.environ | {"PYTHONPATH": os.pathsep.join(paths + ([before] if before else []))}
+    path = os.pathsep.join(paths + ([before] if before else []))
+    return os.environ | {"PYTHONPATH": path, "KATAS_NOX": nox_command()}
 
 
 def run(*command: str, env: dict[str, str] | None = None) -> int:
@@ -464,23 +469,24 @@ def gpu_nodes() -> bool:
 
 @nox.session(venv_backend="none")
 def home(session: nox.Session) -> None:
-    """Say what to type next (what `nox` alone does)."""
-    found = katas()
-    if not found:
-        stop("There is no kata in exercises/.")
-    width = max(map(len, found.values()))
-    command = nox_command()
-    first = min(found)
-    print("Triton katas: fill in a kernel, run its check, read what holds and what does not.\n")
-    for number, name in found.items():
-        print(f"  {command} -s check-{number:<4} {name:<{width}}  {title(name)}")
-    print(f"\nStart with kata {first}: read exercises/{found[first]}/README.md,")
-    print(f"fill in exercises/{found[first]}/kernel.py, then type {command} -s check-{first}")
-    print(f"What this machine can judge: {command} -s doctor. Everything else: {command} -l")
+    """Say where you are and what to type next (what `nox` alone does)."""
+    finish(run(any_python(), "-m", "grader.status", "home"))
 
 
-def define_check(number: int, spelling: str) -> None:
-    """Make the session that checks the learner's file of one kata."""
+@nox.session(venv_backend="none")
+def status(session: nox.Session) -> None:
+    """Show all katas: what is solved, with which score."""
+    finish(run(any_python(), "-m", "grader.status", "status"))
+
+
+@nox.session(name="next", venv_backend="none")
+def following(session: nox.Session) -> None:
+    """Name the next kata to solve, its lesson and its first TODO."""
+    finish(run(any_python(), "-m", "grader.status", "next"))
+
+
+def check_kata(number: int):
+    """The session that checks the learner's file of one kata."""
     kata = katas()[number]
 
     def check(session: nox.Session) -> None:
@@ -489,11 +495,32 @@ def define_check(number: int, spelling: str) -> None:
         finish(run(python, *command, env=suite_environment()))
 
     check.__doc__ = f"Check exercises/{kata}/kernel.py: {title(kata)}."
-    nox.session(name=spelling, venv_backend="none")(check)
+    return check
 
 
-def define_bench(number: int) -> None:
-    """Make the session that measures one kata on this machine's GPU."""
+def hint_kata(number: int):
+    """The session that says the next hint for one kata."""
+
+    def hint(session: nox.Session) -> None:
+        finish(run(any_python(), "-m", "grader.clues", str(number)))
+
+    hint.__doc__ = "A hint on what the last check found wrong; one more each time."
+    return hint
+
+
+def reset_kata(number: int):
+    """The session that brings one stub back."""
+    kata = katas()[number]
+
+    def reset(session: nox.Session) -> None:
+        finish(run(any_python(), "-m", "grader.stubs", str(number)))
+
+    reset.__doc__ = f"Bring the stub of {kata} back, keeping your file aside."
+    return reset
+
+
+def bench_kata(number: int):
+    """The session that measures one kata on this machine's GPU."""
     kata = katas()[number]
 
     def bench(session: nox.Session) -> None:
@@ -511,14 +538,27 @@ def define_bench(number: int) -> None:
         finish(run(python, *command, *words, env=suite_environment()))
 
     bench.__doc__ = f"Measure exercises/{kata}/kernel.py beside PyTorch, over sizes (needs a GPU)."
-    nox.session(name=f"bench-{number}", venv_backend="none")(bench)
+    return bench
 
 
-for _number in katas():
-    define_check(_number, f"check-{_number}")
-    define_bench(_number)
-for _spelling, _number in aliases(requested()).items():
-    define_check(_number, _spelling)
+# What can be done with every kata: the session NAME-N of each.
+PER_KATA = {
+    "check": check_kata,
+    "hint": hint_kata,
+    "reset": reset_kata,
+    "bench": bench_kata,
+}
+
+
+def define_sessions() -> None:
+    """Make check-N for every kata, and what else is asked for; `nox -l` shows the rest for one."""
+    wanted = {f"check-{number}": ("check", number) for number in katas()}
+    wanted |= {f"{name}-{number}": (name, number) for number in [*katas()][:1] for name in PER_KATA}
+    for spelling, (name, number) in (wanted | asked_for(requested())).items():
+        nox.session(name=spelling, venv_backend="none")(PER_KATA[name](number))
+
+
+define_sessions()
 
 
 @nox.session(venv_backend="none")

@@ -885,6 +885,7 @@ class Collected:
         self.traced = traced
         self.note = ""  # what a check that passed has to say
         self.printed = ""  # the first thing that the file printed in the trace lane
+        self.speeds: list[float] = []  # of each launcher measured: its share of the reference's
         self._pool = ThreadPoolExecutor(3, thread_name_prefix="lane")
         self._futures: dict[str, Future] = {}
         for lane, collect in self.collectors().items():
@@ -1142,7 +1143,9 @@ class Evidence(Collected):
         child = self._child("speed", launcher=launcher or self.kata.launcher)
         try:
             with card_lock(alone=True):
-                return self.measure(child)
+                measured = self.measure(child)
+            self.speeds.append(measured.ratio)
+            return measured
         finally:
             child.stop()
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from . import progress
 from .judge import TESTS, Nursery
 from .loading import uncollected
 from .report import first_line, render
@@ -344,6 +345,10 @@ def pytest_sessionfinish(session, exitstatus):
     if judge is None:
         return
     judge.write_all()
+    if exitstatus in (0, 1):
+        for kata, card in judge.cards.items():
+            speeds = judge.evidence[kata].speeds if kata in judge.evidence else []
+            progress.record(card, min(speeds, default=None))
     judge.close()
     if judge.cards and exitstatus in (0, 1, 5):  # 5: nothing was selected
         good = all(card.success for card in judge.cards.values())
