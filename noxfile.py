@@ -49,8 +49,16 @@ nox.options.sessions = ["home"]
 
 
 def katas() -> dict[int, str]:
-    """Every kata by its number: {1: "01_vector_add", ...}, found by its folder."""
-    found = (path.parent.name for path in ROOT.glob("exercises/[0-9][0-9]_*/kernel.py"))
+    """Every kata by its number: {1: "01_vector_add", ...}, found by its folder.
+
+    The lesson will do: a learner may have deleted the kernel, and reset-N brings it back.
+    """
+    folders = "exercises/[0-9][0-9]_*"
+    found = {
+        path.parent.name
+        for name in ("kernel.py", "README.md")
+        for path in ROOT.glob(f"{folders}/{name}")
+    }
     return {int(name[:2]): name for name in sorted(found)}
 
 
@@ -483,6 +491,12 @@ def status(session: nox.Session) -> None:
 def following(session: nox.Session) -> None:
     """Name the next kata to solve, its lesson and its first TODO."""
     finish(run(any_python(), "-m", "grader.status", "next"))
+
+
+@nox.session(venv_backend="none")
+def watch(session: nox.Session) -> None:
+    """Check a kata again at every save; -- N begins with kata N."""
+    finish(run(shared_python(), "-m", "grader.watching", *session.posargs))
 
 
 def check_kata(number: int):

@@ -17,6 +17,7 @@ How a verdict comes about, in the order in which the data flows:
 `cost`       an estimate for the report, from what the lanes saw anyway
 `progress`   where a learner is: one file, written by every check of exercises/
 `status`, `clues`, `stubs`   what is told from it: where you are, hints, the way back to a stub
+`watching`, `warm`   check again at every save, with a judge that stays loaded
 `selfcheck`  proves that the suites have teeth: mutants fail, honest variants pass
 `bench`, `table`   no verdicts: benchmarks over sizes, and the figures in solutions/README.md
 """

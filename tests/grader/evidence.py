@@ -886,6 +886,8 @@ class Collected:
         self.note = ""  # what a check that passed has to say
         self.printed = ""  # the first thing that the file printed in the trace lane
         self.speeds: list[float] = []  # of each launcher measured: its share of the reference's
+        self._children: list[Child] = []
+        self._abandoned = False
         self._pool = ThreadPoolExecutor(3, thread_name_prefix="lane")
         self._futures: dict[str, Future] = {}
         for lane, collect in self.collectors().items():
@@ -908,9 +910,20 @@ class Collected:
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
+    def abandon(self) -> None:
+        """Break off all that is under way, from any thread: nobody wants to know any more."""
+        self._abandoned = True
+        self.close()
+        for child in self._children:
+            child.cancel()
+
     def _child(self, lane: str, **more) -> Child:
         request = {"file": str(self.file), "launcher": self.statement.launcher} | more
-        return Child(self.nursery, lane, request)
+        child = Child(self.nursery, lane, request)
+        self._children.append(child)
+        if self._abandoned:
+            child.cancel()
+        return child
 
 
 class Evidence(Collected):

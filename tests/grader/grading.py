@@ -10,7 +10,7 @@ from types import ModuleType
 
 from .evidence import Collected, Evidence, NotJudged, RightOnCard, Waits, Wrong
 from .judge import Nursery
-from .kata import Kata
+from .kata import Kata, Statement
 from .scorecard import PROJECT, SUITE, Check, Scorecard, environment
 from .talk import Talks
 
@@ -89,13 +89,24 @@ def grade(
     seed: str,
     without: frozenset[str] = frozenset(),
     traced: dict | None = None,
+    statement: Statement | None = None,
+    began: Callable[[Collected], None] | None = None,
 ) -> Scorecard:
-    """Run every check of a kata's suite on one file; `without` and `traced` as for Evidence."""
+    """Run every check of a kata's suite on one file; `without` and `traced` as for Evidence.
+
+    `statement`: in place of the suite's own, with fewer cases. `began` is given the evidence while
+    it is still being collected.
+    """
     module = suite(kata)
     functions = [f for f in vars(module).values() if hasattr(f, "graded")]
-    card = Scorecard(kata, str(file), lanes, environment(None), [open_check(f) for f in functions])
-    evidence = collect(module.KATA, file.resolve(), nursery, lanes, seed, without, traced)
+    card = Scorecard(
+        kata, str(file), dict(lanes), environment(None), [open_check(f) for f in functions]
+    )
+    statement = statement or module.KATA
+    evidence = collect(statement, file.resolve(), nursery, lanes, seed, without, traced)
     try:
+        if began is not None:
+            began(evidence)
         for verdict, function in zip(card.checks, functions, strict=True):
             error: BaseException | None = None
             evidence.note = ""

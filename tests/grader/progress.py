@@ -53,9 +53,12 @@ class Entry:
 
 
 def katas() -> dict[int, str]:
-    """Every kata by its number: {1: "01_vector_add", ...}, found by its folder."""
-    names = sorted(path.parent.name for path in EXERCISES.glob("[0-9][0-9]_*/kernel.py"))
-    return {int(name[:2]): name for name in names}
+    """Every kata by its number: {1: "01_vector_add", ...}, found by its folder.
+
+    The lesson will do: a learner may have deleted the file.
+    """
+    files = [*EXERCISES.glob("[0-9][0-9]_*/kernel.py"), *EXERCISES.glob("[0-9][0-9]_*/README.md")]
+    return {int(name[:2]): name for name in sorted({path.parent.name for path in files})}
 
 
 def kata_of(word: str) -> str:

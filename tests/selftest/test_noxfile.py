@@ -165,6 +165,17 @@ def test_what_runs_no_kernel_needs_nothing_installed(with_grader, name):
     assert not (with_grader / ".venv").exists()
 
 
+def test_watch_without_a_terminal(with_grader):
+    code, output, errors = nox(with_grader, "-s", "watch", "--", "12", KATAS_PYTHON=sys.executable)
+    assert (code, output) == (2, "")
+    assert errors[1:] == [f"watch needs a terminal; {nox_said(errors)} -s check-12 checks once"]
+
+
+def nox_said(errors):
+    """How nox was called, as the advice repeats it."""
+    return errors[-1].partition("; ")[2].partition(" -s ")[0]
+
+
 def test_the_list_shows_what_can_be_done_once(project):
     _, output, _ = nox(project, "-l")
     assert {"check-1", "check-12", "hint-1", "bench-1"} <= set(re.findall(r"[a-z]+-\d+", output))

@@ -361,10 +361,11 @@ def test_reset_keeps_every_version_aside(house):
     assert len(list(file.parent.glob("kernel.py*"))) == 3
 
 
-def test_reset_brings_a_deleted_file_back(house):
+def test_reset_brings_a_deleted_file_back(house, capsys):
     file = work(house)
     file.unlink()
-    assert "kept" not in stubs.reset("01_one")
+    assert stubs.main(["1"]) == 0
+    assert "kept" not in capsys.readouterr().out
     assert file.read_text() == STUB
 
 
