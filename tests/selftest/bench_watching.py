@@ -1,9 +1,9 @@
 """How long `nox -s watch` takes from a save to the verdict, recorded by hand.
 
-`python tests/selftest/bench_watching.py [N ...]` needs watchfiles. For each kata (1 to 11) the stub and the solution are saved in turn, and the page is read as a person
-reads it: "checking...", the verdict as it stands, the whole verdict; medians of three. The aim is a
-verdict as it stands within 1 s on two cores that have nothing else to do. Run by hand: no test
-depends on how fast a machine is.
+`python tests/selftest/bench_watching.py [N ...]` needs watchfiles. For each kata (1 to 11) the stub
+and the solution are saved in turn, and the page is read as a person reads it: "checking...", the
+verdict as it stands, the whole verdict; medians of three. The aim is a verdict as it stands within
+1 s on two cores that have nothing else to do. No test depends on how fast a machine is.
 """
 
 from __future__ import annotations
