@@ -533,6 +533,36 @@ def reset_kata(number: int):
     return reset
 
 
+def debug_kata(number: int):
+    """The session of bug hunts in one kata: it hands one out, and judges what was made of it."""
+
+    def debug(session: nox.Session) -> None:
+        finish(run(shared_python(), "-m", "grader.hunts", str(number), *session.posargs))
+
+    debug.__doc__ = "A kernel with one mistake, and what its user says: find it, mend it."
+    return debug
+
+
+def torch_kata(number: int):
+    """The session that shows one kernel beside torch.compile's."""
+
+    def torch(session: nox.Session) -> None:
+        finish(run(shared_python(), "-m", "grader.beside", str(number), *session.posargs))
+
+    torch.__doc__ = "Your kernel beside the one torch.compile writes, with both speeds (a GPU)."
+    return torch
+
+
+def sanitize_kata(number: int):
+    """The session that runs one kernel under compute-sanitizer."""
+
+    def sanitize(session: nox.Session) -> None:
+        finish(run(shared_python(), "-m", "grader.sanitize", str(number), *session.posargs))
+
+    sanitize.__doc__ = "Your kernel under NVIDIA's compute-sanitizer (needs a GPU)."
+    return sanitize
+
+
 def bench_kata(number: int):
     """The session that measures one kata on this machine's GPU."""
     kata = katas()[number]
@@ -560,7 +590,10 @@ PER_KATA = {
     "check": check_kata,
     "hint": hint_kata,
     "reset": reset_kata,
+    "debug": debug_kata,
     "bench": bench_kata,
+    "torch": torch_kata,
+    "sanitize": sanitize_kata,
 }
 
 

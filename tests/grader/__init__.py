@@ -18,6 +18,8 @@ How a verdict comes about, in the order in which the data flows:
 `progress`   where a learner is: one file, written by every check of exercises/
 `status`, `clues`, `stubs`   what is told from it: where you are, hints, the way back to a stub
 `watching`, `warm`   check again at every save, with a judge that stays loaded
+`hunts`      bug hunts: mutants under names that give nothing away
+`beside`, `sanitize`   on a card: torch.compile's own kernel, NVIDIA's compute-sanitizer
 `selfcheck`  proves that the suites have teeth: mutants fail, honest variants pass
 `bench`, `table`   no verdicts: benchmarks over sizes, and the figures in solutions/README.md
 """

@@ -38,6 +38,7 @@ class Entry:
     digest, when   of the file that it judged, and the day
     speed          the best share of the reference solution's speed that a GPU was seen to give
     hints          the level of the last hint shown, by concept
+    hunt, hunted   the number of the bug hunt that was handed out last, and of those solved
     """
 
     score: int | None = None
@@ -50,6 +51,8 @@ class Entry:
     when: str = ""
     speed: float | None = None
     hints: dict[str, int] = field(default_factory=dict)
+    hunt: int = 0
+    hunted: list[int] = field(default_factory=list)
 
 
 def katas() -> dict[int, str]:
@@ -124,10 +127,12 @@ def entry_of(facts: dict[str, Any]) -> Entry:
         "wrong": list,
     }
     kinds |= {"max_score": int, "not_judged": int, "solved": bool, "hints": dict}
+    kinds |= {"hunt": int, "hunted": list}
     for name, kind in (kinds | {"broken": str, "digest": str, "when": str}).items():
         if not isinstance(getattr(entry, name), kind):
             raise TypeError(name)
     entry.wrong = [str(concept) for concept in entry.wrong]
+    entry.hunted = [int(number) for number in entry.hunted]
     entry.hints = {str(concept): int(level) for concept, level in entry.hints.items()}
     return entry
 

@@ -44,7 +44,8 @@ def reset(kata: str) -> str:
     replace(file, shipped(kata).read_bytes())
 
     def alter(entry: Entry) -> None:
-        for name, value in vars(Entry(speed=entry.speed)).items():
+        new = Entry(speed=entry.speed, hunt=entry.hunt, hunted=entry.hunted)
+        for name, value in vars(new).items():
             setattr(entry, name, value)
 
     progress.change(kata, alter)

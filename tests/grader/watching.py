@@ -87,7 +87,7 @@ class Watch:
         """Act on one event; False if that was the last one."""
         if kind == "key":
             return self.key(what)
-        if kind == "saved" and what.parent.name in progress.katas().values():
+        if kind == "saved" and is_exercise(what):
             self.kata = what.parent.name
             self.check()
         elif kind == "loaded":
@@ -215,6 +215,12 @@ class Watch:
 
 def shown(file: Path) -> str:
     return str(file.relative_to(progress.PROJECT))
+
+
+def is_exercise(file: Path) -> bool:
+    """Is it a kata's kernel.py, and not one of a bug hunt?"""
+    here = file.parent.parent.resolve() == progress.EXERCISES.resolve()
+    return here and file.parent.name in progress.katas().values()
 
 
 def page_of(verdict: Any, file: Path) -> str:
