@@ -647,6 +647,9 @@ def bench_table(session: nox.Session) -> None:
     finish(run(shared_python(), "-m", "grader.table", *session.posargs))
 
 
+WAITING = ("bench", "doctor", "noxfile", "usage", "watching")
+
+
 @nox.session(venv_backend="none")
 def selftest(session: nox.Session) -> None:
     """Run the tests of the grader itself."""
@@ -654,7 +657,7 @@ def selftest(session: nox.Session) -> None:
     if session.posargs:
         return finish(run(python, "-m", "pytest", *session.posargs))
     # Half of the time goes into waiting for commands that tests start: let both halves overlap.
-    waiting = [f"tests/selftest/test_{name}.py" for name in ("bench", "doctor", "noxfile", "usage")]
+    waiting = [f"tests/selftest/test_{name}.py" for name in WAITING]
     others = ["tests/selftest", *(f"--ignore={file}" for file in waiting)]
     halves = [["-m", "pytest", "-q", *files] for files in (others, waiting)]
     return finish(side_by_side(python, halves, environment()))

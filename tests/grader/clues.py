@@ -79,8 +79,11 @@ def chosen(kata: str, entry: Entry) -> tuple[str, str]:
     return "", f"There is no check to go by. First type {command()} -s check-{n}"
 
 
-def show(kata: str) -> str:
-    """The next hint for a kata, as text; what was shown goes on record."""
+def show(kata: str, again: str = "") -> str:
+    """The next hint for a kata, as text; what was shown goes on record.
+
+    `again`: how to get another one, if not by the session hint-N.
+    """
     entry = progress.load().get(kata, Entry())
     concept, why = chosen(kata, entry)
     if not concept:
@@ -101,7 +104,8 @@ def show(kata: str) -> str:
     lines.append(for_terminal(hint(lesson, concept, level)) or missing(kata))
     lines.append("")
     if level < LEVELS:
-        more = f"Still stuck? {command()} -s hint-{int(kata[:2])} says more."
+        again = again or f"{command()} -s hint-{int(kata[:2])}"
+        more = f"Still stuck? {again} says more."
         lines.append(wrapped(f"{more} The lesson is {page.relative_to(progress.PROJECT)}."))
     else:
         solution = f"solutions/{kata}/kernel.py"

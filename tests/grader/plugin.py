@@ -20,7 +20,7 @@ import pytest
 from . import progress
 from .judge import TESTS, Nursery
 from .loading import uncollected
-from .report import first_line, render
+from .report import first_line, render, shown
 from .scorecard import LEFT_OUT, PROJECT, SUITE, Check, Scorecard, environment
 
 # What imports torch is imported when it is needed: the nursery loads it at the same time.
@@ -154,6 +154,9 @@ def find_file(root: Path, kata: str) -> Path:
         stop(f"--root must be a folder that holds {kata}/kernel.py; {root} is a file")
     file = root / kata / "kernel.py"
     if not file.is_file():
+        if root.resolve() == progress.EXERCISES.resolve():
+            back = f"{progress.command()} -s reset-{int(kata[:2])} brings it back"
+            stop(f"there is no {shown(file)}; {back}")
         stop(f"there is no {file}; --root names the folder that holds {kata}/kernel.py")
     return file
 

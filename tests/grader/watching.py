@@ -114,7 +114,7 @@ class Watch:
         if key == "r":
             self.check()
         elif key == "h":
-            self.read(clues.show(self.kata))
+            self.read(clues.show(self.kata, again="h"))
         elif key == "n":
             self.following()
         elif key == "s":

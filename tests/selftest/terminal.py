@@ -1,6 +1,6 @@
 """A command in a terminal of its own, as a person sees it: what is on the page, and keys.
 
-What test_watching.py and bench_watching.py share.
+What test_watching.py and bench_watching.py share, and the copy of the project that they work in.
 """
 
 from __future__ import annotations
@@ -97,6 +97,7 @@ def as_shipped(root: Path) -> Path:
     leave_out = shutil.ignore_patterns("__pycache__", "mutants", "honest", "selftest")
     for name in ("exercises", "solutions", "tests"):
         shutil.copytree(PROJECT / name, root / name, ignore=leave_out)
+    shutil.copy(PROJECT / "pyproject.toml", root)
     for kata in (root / "tests" / "stubs").iterdir():
         shutil.copy(kata / "kernel.py", root / "exercises" / kata.name / "kernel.py")
     return root

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 from grader import clues, progress, status, stubs
 from grader.progress import Entry
 from grader.scorecard import LEFT_OUT, Check, Scorecard
+from terminal import as_shipped
 
 PROJECT = Path(__file__).resolve().parents[2]
 STUB = "# TODO(mask): which lanes exist\nmask = True\n# TODO(grid): enough\ngrid = (1,)\n"
@@ -207,6 +209,31 @@ def test_two_at_once_lose_nothing(house):
     assert [one.wait(60) for one in running] == [0, 0]
     assert [len(entry(kata).hints) for kata in ("01_one", "02_two")] == [40, 40]
     assert sorted(path.name for path in progress.FILE.parent.iterdir()) == ["progress.json"]
+
+
+def test_a_check_of_the_learners_file_is_recorded_and_no_other(tmp_path):
+    """The real thing: pytest on the suite, in a copy of the project."""
+    root = as_shipped(tmp_path)
+    record = root / ".katas" / "progress.json"
+    environment = {k: v for k, v in os.environ.items() if k != "KATAS_PROGRESS"}
+    environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    command = [sys.executable, "-m", "pytest", "tests/test_01_vector_add.py", "--lanes=trace"]
+
+    def check(*words):
+        return subprocess.run([*command, *words], cwd=root, env=environment, capture_output=True)
+
+    assert check("--root=solutions").returncode == 0
+    assert check("-k", "grid").returncode == 1
+    assert not record.exists()
+    assert check().returncode == 1
+    (kata,) = json.loads(record.read_text())["katas"].values()
+    assert (kata["score"], kata["solved"], kata["wrong"][0]) == (0, False, "grid")
+    (root / "exercises" / "01_vector_add" / "kernel.py").unlink()
+    gone = check()
+    assert gone.returncode == 2
+    assert gone.stderr.decode().splitlines() == [
+        "katas: there is no exercises/01_vector_add/kernel.py; nox -s reset-1 brings it back"
+    ]
 
 
 # Where you are
