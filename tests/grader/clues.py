@@ -2,8 +2,9 @@
 
 The hints are those of the lesson, the three that are folded there; each of their items names the
 concepts that it is about (`- **mask, grid**: ...`, or a line `**mask**` above code), and what names
-none is for all. One call shows one level, the next call the next one. Which were shown is on
-record (see `progress`).
+none is for all. Where a lesson has nothing on a concept, GENERAL has.
+
+One call shows one level, the next call the next one. Which were shown is on record (see `progress`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,77 @@ from .report import todos
 from .status import wrapped
 
 LEVELS = 3
+# The first two levels on each concept, whatever the kata.
+GENERAL = {
+    "grid": (
+        "How many blocks are there at the size that the report names, and how many programs does "
+        "your grid start? Mind a last block that is not full.",
+        "`triton.cdiv(a, b)` divides and rounds up. A grid is a tuple with a number for each axis, "
+        "and `tl.program_id(axis)` counts along it.",
+    ),
+    "offsets": (
+        "Write down, for program 2, the first element that it should have, and the first that it "
+        "has by your lines.",
+        "A program's block starts at its number times the block size; `tl.arange` counts inside "
+        "the block.",
+    ),
+    "mask": (
+        "Which lanes of the last block have no element? What do they read, and where do they write?",
+        "A mask compares the very offsets that the pointers are made of with the size of that axis. "
+        "`other=` says what a lane holds that is off: something that changes neither a sum nor a "
+        "maximum.",
+    ),
+    "values": (
+        "Take a single element and work it out by hand: once by the lesson's formula, once by your "
+        "lines. At which step do they part?",
+        "Operators and functions of `tl` work lane by lane; a number or a block of one column is "
+        "spread over the others.",
+    ),
+    "layout": (
+        "How far apart do two neighbours of a row lie in memory, and two of a column? `x.stride()` "
+        "knows, `x.shape` does not.",
+        "Every index is multiplied by the stride of its own dimension, for the inputs and for the "
+        "result. Neighbouring lanes should touch neighbouring addresses.",
+    ),
+    "reduction": (
+        "Which lanes take part in the sum or the maximum, along which axis, and by what is it "
+        "divided?",
+        "`tl.sum` and `tl.max` see every lane, those that a mask switched off too: what do these "
+        "hold?",
+    ),
+    "precision": (
+        "In which dtype is each step computed? Follow one number from its load to its store.",
+        "`.to(tl.float32)` right behind the load makes all that follows fp32, and the store rounds "
+        "once, at the end. For fp32 inputs, `tl.dot` is told by `input_precision` how to multiply.",
+    ),
+    "accumulate": (
+        "Follow the running value through two rounds of the loop: what does it start with, what "
+        "comes in, what must be kept?",
+        "A sum starts at 0 and in fp32; every round adds to what is there; pointers or offsets move "
+        "on by a block; the loop ends where the axis does.",
+    ),
+    "fusion": (
+        "Which numbers travel to memory and back, though the same program needs them again?",
+        "What a program has loaded it may keep: one load of each input, one store of each result, "
+        "and no tensor in between.",
+    ),
+    "autotune": (
+        "What depends on the config that the tuner chooses, and what do its trial runs leave behind?",
+        "A grid may be a function of the config; `key` names the arguments that decide which config "
+        "is best; `restore_value` names the tensors that a trial overwrites.",
+    ),
+    "robust": (
+        "The report names the case: its shape, its dtype, its values. What do your lines do with "
+        "just that one?",
+        "Sizes of 0 and 1, every dtype of the task, infinities and NaN: the result has the shape and "
+        "dtype that the lesson states, inputs stay as they are, no call depends on the one before.",
+    ),
+    "speed": (
+        "How much work has one program, and which addresses do neighbouring lanes touch?",
+        "The block size, `num_warps` and what the launcher does in Python decide most. The cost "
+        "section of the report says what the kernel moves against the least that would do.",
+    ),
+}
 FOLDED = re.compile(r"<summary>Hint (\d): (.*?)</summary>\n(.*?)</details>", flags=re.S)
 ITEM = re.compile(r"^- \*\*([a-z, ]+)\*\*: |^\*\*([a-z, ]+)\*\*\n", flags=re.M)
 
@@ -44,21 +116,14 @@ def by_concept(text: str) -> tuple[dict[str, str], str]:
 
 
 def hint(lesson: str, concept: str, level: int) -> str:
-    """The text of a level from 1 to 3 on a concept; "" where the lesson has none.
-
-    Where the first two levels have nothing on the concept by itself, all of them is shown: it is
-    about how to think. The third is lines of code, of which those for other concepts stay folded.
-    """
+    """The text of a level from 1 to 3 on a concept; "" where there are no lines of code for it."""
     found = levels(lesson)
     if not 1 <= level <= len(found):
         return ""
     _, texts, general = found[level - 1]
     if concept in texts:
         return "\n\n".join(filter(None, [general, texts[concept]]))
-    if level == LEVELS:
-        return ""
-    every = "\n\n".join(f"{name}: {text}" for name, text in texts.items())
-    return "\n\n".join(filter(None, [general, every]))
+    return "" if level == LEVELS else GENERAL.get(concept, (general, general))[level - 1]
 
 
 def chosen(kata: str, entry: Entry) -> tuple[str, str]:
@@ -124,7 +189,7 @@ def todo(file: Path, concept: str) -> list[str]:
 
 def missing(kata: str) -> str:
     return wrapped(
-        f"The lesson has no line ready for this. Its section on common mistakes is in "
+        f"The lesson has no line ready for this one; its common mistakes may be yours: "
         f"exercises/{kata}/README.md."
     )
 
