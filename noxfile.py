@@ -51,8 +51,16 @@ nox.options.sessions = ["home"]
 
 
 def katas() -> dict[int, str]:
-    """Every kata by its number: {1: "01_vector_add", ...}, found by its folder."""
-    found = (path.parent.name for path in ROOT.glob("exercises/[0-9][0-9]_*/kernel.py"))
+    """Every kata by its number: {1: "01_vector_add", ...}, found by its folder.
+
+    The lesson will do: a learner may have deleted the kernel, and reset-N brings it back.
+    """
+    folders = "exercises/[0-9][0-9]_*"
+    found = {
+        path.parent.name
+        for name in ("kernel.py", "README.md")
+        for path in ROOT.glob(f"{folders}/{name}")
+    }
     return {int(name[:2]): name for name in sorted(found)}
 
 
@@ -81,18 +89,21 @@ def requested() -> list[str]:
     return [name.strip() for name in names if name.strip()]
 
 
-def aliases(names: list[str]) -> dict[str, int]:
-    """Other spellings of check-N among `names`, such as check-01; an unknown kata ends the run."""
+def asked_for(names: list[str]) -> dict[str, tuple[str, int]]:
+    """What is to be done with which kata: {"hint-3": ("hint", 3)}, with any spelling of the number.
+
+    A kata that is not there ends the run.
+    """
     found = {}
     for name in names:
-        if not re.match(r"check(-|$)", name):
+        family = re.match(rf"({'|'.join(PER_KATA)})(-|$)", name)
+        if not family or name == "bench-table":
             continue
-        number = re.fullmatch(r"check-0*(\d+)", name)
+        number = re.fullmatch(r"[a-z]+-0*(\d+)", name)
         if not number or int(number[1]) not in katas():
             what = f"kata {number[1]}" if number else f"session {name}"
             stop(f"there is no {what} here; katas: {', '.join(map(str, katas())) or 'none'}")
-        if name != f"check-{int(number[1])}":
-            found[name] = int(number[1])
+        found[name] = family[1], int(number[1])
     return found
 
 
@@ -129,7 +140,7 @@ class Hush(logging.Filter):
     """Keeps nox's own remarks out of a learner's report, which says it all already."""
 
     remarks = re.compile(
-        r"(Running session|Session) ((check|bench|show)-\d+|bench-table|grade|home|doctor)"
+        r"(Running session|Session) ([a-z]+-\d+|bench-table|grade|home|doctor|status|next|watch)"
         r"( (was|failed).*)?"
         r"|uv binary not found"
     )
@@ -399,10 +410,11 @@ def pip_install(python: str, arguments: list[str]) -> tuple[int, list[str]]:
 
 
 def environment(*overlays: Path) -> dict[str, str]:
-    """The environment of a child: tests/ (and overlays before it) on its path."""
+    """The environment of a child: tests/ (and overlays before it) on its path, and how to call nox."""
     paths = [*map(str, overlays), str(ROOT / "tests")]
     before = os.environ.get("PYTHONPATH")
-    return os.environ | {"PYTHONPATH": os.pathsep.join(paths + ([before] if before else []))}
+    path = os.pathsep.join(paths + ([before] if before else []))
+    return os.environ | {"PYTHONPATH": path, "KATAS_NOX": nox_command()}
 
 
 def run(*command: str, env: dict[str, str] | None = None, cwd: str | Path = ROOT) -> int:
@@ -480,23 +492,30 @@ def gpu_nodes() -> bool:
 
 @nox.session(venv_backend="none")
 def home(session: nox.Session) -> None:
-    """Say what to type next (what `nox` alone does)."""
-    found = katas()
-    if not found:
-        stop("There is no kata in exercises/.")
-    width = max(map(len, found.values()))
-    command = nox_command()
-    first = min(found)
-    print("Triton katas: fill in a kernel, run its check, read what holds and what does not.\n")
-    for number, name in found.items():
-        print(f"  {command} -s check-{number:<4} {name:<{width}}  {title(name)}")
-    print(f"\nStart with kata {first}: read exercises/{found[first]}/README.md,")
-    print(f"fill in exercises/{found[first]}/kernel.py, then type {command} -s check-{first}")
-    print(f"What this machine can judge: {command} -s doctor. Everything else: {command} -l")
+    """Say where you are and what to type next (what `nox` alone does)."""
+    finish(run(any_python(), "-m", "grader.status", "home"))
 
 
-def define_check(number: int, spelling: str) -> None:
-    """Make the session that checks the learner's file of one kata."""
+@nox.session(venv_backend="none")
+def status(session: nox.Session) -> None:
+    """Show all katas: what is solved, with which score."""
+    finish(run(any_python(), "-m", "grader.status", "status"))
+
+
+@nox.session(name="next", venv_backend="none")
+def following(session: nox.Session) -> None:
+    """Name the next kata to solve, its lesson and its first TODO."""
+    finish(run(any_python(), "-m", "grader.status", "next"))
+
+
+@nox.session(venv_backend="none")
+def watch(session: nox.Session) -> None:
+    """Check a kata again at every save; -- N begins with kata N."""
+    finish(run(shared_python(), "-m", "grader.watching", *session.posargs))
+
+
+def check_kata(number: int):
+    """The session that checks the learner's file of one kata."""
     kata = katas()[number]
 
     def check(session: nox.Session) -> None:
@@ -505,11 +524,73 @@ def define_check(number: int, spelling: str) -> None:
         finish(run(python, *command, env=suite_environment()))
 
     check.__doc__ = f"Check exercises/{kata}/kernel.py: {title(kata)}."
-    nox.session(name=spelling, venv_backend="none")(check)
+    return check
 
 
-def define_bench(number: int) -> None:
-    """Make the session that measures one kata on this machine's GPU."""
+def hint_kata(number: int):
+    """The session that says the next hint for one kata."""
+
+    def hint(session: nox.Session) -> None:
+        finish(run(any_python(), "-m", "grader.clues", str(number)))
+
+    hint.__doc__ = "A hint on what the last check found wrong; one more each time."
+    return hint
+
+
+def reset_kata(number: int):
+    """The session that brings one stub back."""
+    kata = katas()[number]
+
+    def reset(session: nox.Session) -> None:
+        finish(run(any_python(), "-m", "grader.stubs", str(number)))
+
+    reset.__doc__ = f"Bring the stub of {kata} back, keeping your file aside."
+    return reset
+
+
+def debug_kata(number: int):
+    """The session of bug hunts in one kata: it hands one out, and judges what was made of it."""
+
+    def debug(session: nox.Session) -> None:
+        finish(run(shared_python(), "-m", "grader.hunts", str(number), *session.posargs))
+
+    debug.__doc__ = "A kernel with one mistake, and what its user says: find it, mend it."
+    return debug
+
+
+def show_kata(number: int):
+    """The session that draws the learner's kernel of one kata at work."""
+    kata = katas()[number]
+
+    def show(session: nox.Session) -> None:
+        finish(run(shared_python(), "-m", "grader.show", str(number), *session.posargs))
+
+    show.__doc__ = f"Draw exercises/{kata}/kernel.py at work, as a page to look at (-- --open)."
+    return show
+
+
+def torch_kata(number: int):
+    """The session that shows one kernel beside torch.compile's."""
+
+    def torch(session: nox.Session) -> None:
+        finish(run(shared_python(), "-m", "grader.beside", str(number), *session.posargs))
+
+    torch.__doc__ = "Your kernel beside the one torch.compile writes, with both speeds (a GPU)."
+    return torch
+
+
+def sanitize_kata(number: int):
+    """The session that runs one kernel under compute-sanitizer."""
+
+    def sanitize(session: nox.Session) -> None:
+        finish(run(shared_python(), "-m", "grader.sanitize", str(number), *session.posargs))
+
+    sanitize.__doc__ = "Your kernel under NVIDIA's compute-sanitizer (needs a GPU)."
+    return sanitize
+
+
+def bench_kata(number: int):
+    """The session that measures one kata on this machine's GPU."""
     kata = katas()[number]
 
     def bench(session: nox.Session) -> None:
@@ -527,26 +608,31 @@ def define_bench(number: int) -> None:
         finish(run(python, *command, *words, env=suite_environment()))
 
     bench.__doc__ = f"Measure exercises/{kata}/kernel.py beside PyTorch, over sizes (needs a GPU)."
-    nox.session(name=f"bench-{number}", venv_backend="none")(bench)
+    return bench
 
 
-def define_show(number: int) -> None:
-    """Make the session that draws the learner's kernel of one kata at work."""
-    kata = katas()[number]
+# What can be done with every kata: the session NAME-N of each.
+PER_KATA = {
+    "check": check_kata,
+    "hint": hint_kata,
+    "reset": reset_kata,
+    "show": show_kata,
+    "debug": debug_kata,
+    "bench": bench_kata,
+    "torch": torch_kata,
+    "sanitize": sanitize_kata,
+}
 
-    def show(session: nox.Session) -> None:
-        finish(run(shared_python(), "-m", "grader.show", str(number), *session.posargs))
 
-    show.__doc__ = f"Draw exercises/{kata}/kernel.py at work, as a page to look at (-- --open)."
-    nox.session(name=f"show-{number}", venv_backend="none")(show)
+def define_sessions() -> None:
+    """Make check-N for every kata, and what else is asked for; `nox -l` shows the rest for one."""
+    wanted = {f"check-{number}": ("check", number) for number in katas()}
+    wanted |= {f"{name}-{number}": (name, number) for number in [*katas()][:1] for name in PER_KATA}
+    for spelling, (name, number) in (wanted | asked_for(requested())).items():
+        nox.session(name=spelling, venv_backend="none")(PER_KATA[name](number))
 
 
-for _number in katas():
-    define_check(_number, f"check-{_number}")
-    define_bench(_number)
-    define_show(_number)
-for _spelling, _number in aliases(requested()).items():
-    define_check(_number, _spelling)
+define_sessions()
 
 
 @nox.session(venv_backend="none")
@@ -602,6 +688,9 @@ def bench_table(session: nox.Session) -> None:
     finish(run(shared_python(), "-m", "grader.table", *session.posargs))
 
 
+WAITING = ("bench", "doctor", "noxfile", "usage", "watching")
+
+
 @nox.session(venv_backend="none")
 def selftest(session: nox.Session) -> None:
     """Run the tests of the grader itself."""
@@ -609,7 +698,7 @@ def selftest(session: nox.Session) -> None:
     if session.posargs:
         return finish(run(python, "-m", "pytest", *session.posargs))
     # Half of the time goes into waiting for commands that tests start: let both halves overlap.
-    waiting = [f"tests/selftest/test_{name}.py" for name in ("bench", "doctor", "noxfile", "usage")]
+    waiting = [f"tests/selftest/test_{name}.py" for name in WAITING]
     others = ["tests/selftest", *(f"--ignore={file}" for file in waiting)]
     halves = [["-m", "pytest", "-q", *files] for files in (others, waiting)]
     return finish(side_by_side(python, halves, environment()))

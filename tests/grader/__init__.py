@@ -18,6 +18,11 @@ How a verdict comes about, in the order in which the data flows:
 `loading`    imports torch and triton fast, in both processes
 `plugin`, `scorecard`, `report`      pytest hooks, the JSON file, and the page a learner reads
 `cost`       an estimate for the report, from what the lanes saw anyway
+`progress`   where a learner is: one file, written by every check of exercises/
+`status`, `clues`, `stubs`   what is told from it: where you are, hints, the way back to a stub
+`watching`, `warm`   check again at every save, with a judge that stays loaded
+`hunts`      bug hunts: mutants under names that give nothing away
+`beside`, `sanitize`   on a card: torch.compile's own kernel, NVIDIA's compute-sanitizer
 `selfcheck`  proves that the suites have teeth: mutants fail, honest variants pass
 `hostile`    proves that the grader has: attacks are caught, their honest twins pass
 `show`, `picture`, `sheets`   no verdicts: a page that shows a kernel at work; its record is the

@@ -201,11 +201,14 @@ class Stand:
                     raise Unfit(f"{self.files[group]}: {one_line(error)}") from None
         return self.calls[group]
 
-    def measure(self, benchmark, sizes: dict[str, Any], group: str) -> None:
-        """Time one contender at one size with pytest-benchmark. Raises Unfit."""
+    def ready(self, sizes: dict[str, Any], group: str) -> tuple[Any, list, Any, float]:
+        """A contender at one size, compiled, tuned and (the exercise) seen to be right.
+
+        Its function, the arguments, what is to be done before every call, and the seconds of one.
+        Raises Unfit.
+        """
         cost = least(self.statement, sizes)
-        moved = cost.read + cost.written
-        if 2 * moved > 0.8 * self.free():
+        if 2 * (cost.read + cost.written) > 0.8 * self.free():
             raise Unfit(f"{size_text(sizes)} does not fit this card's free memory")
         arguments, call = self.arguments(sizes), self.call(group)
         restore = self.statement.restorer(arguments)
@@ -232,7 +235,17 @@ class Stand:
             raise Unfit(f"{group} at {size_text(sizes)}: {one_line(error)}") from None
         if problem:
             raise Unfit(f"the exercise is wrong at {size_text(sizes)}; its check says why")
-        work = cost.flops if self.matrix else moved
+        return call, arguments, anew, once
+
+    def work(self, sizes: dict[str, Any]) -> float:
+        """What one call has to do at this size, in bytes or operations as the report counts."""
+        cost = least(self.statement, sizes)
+        return cost.flops if self.matrix else cost.read + cost.written
+
+    def measure(self, benchmark, sizes: dict[str, Any], group: str) -> None:
+        """Time one contender at one size with pytest-benchmark. Raises Unfit."""
+        call, arguments, anew, once = self.ready(sizes, group)
+        work = self.work(sizes)
         benchmark.group = group
         benchmark.extra_info.update(
             kata=self.kata, card=self.report["card"], sizes=size_text(sizes), work=work,
@@ -354,7 +367,11 @@ def generated(function, arguments: list) -> str:
 def own_kernels(source: str) -> str:
     """The functions of a file that a jit decorator stands over, as they are written."""
     lines, found = source.splitlines(), []
-    for node in ast.walk(ast.parse(source)):
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError) as error:
+        return f"(this is no Python: {error})"
+    for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and any(
             "jit" in ast.unparse(decorator) for decorator in node.decorator_list
         ):

@@ -909,6 +909,9 @@ class Collected:
         self.flags: list[dict] = []  # what looks like deceit: {"flag", "evidence"}
         limits = nursery.limits
         self._until = None if limits is None else time.monotonic() + limits.seconds
+        self.speeds: list[float] = []  # of each launcher measured: its share of the reference's
+        self._children: list[Child] = []
+        self._abandoned = False
         self._pool = ThreadPoolExecutor(3, thread_name_prefix="lane")
         self._futures: dict[str, Future] = {}
         for lane, collect in self.collectors().items():
@@ -931,9 +934,20 @@ class Collected:
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
+    def abandon(self) -> None:
+        """Break off all that is under way, from any thread: nobody wants to know any more."""
+        self._abandoned = True
+        self.close()
+        for child in self._children:
+            child.cancel()
+
     def _child(self, lane: str, **more) -> Child:
         request = {"file": str(self.file), "launcher": self.statement.launcher} | more
-        return Child(self.nursery, lane, request, self._until, self.flag)
+        child = Child(self.nursery, lane, request, self._until, self.flag)
+        self._children.append(child)
+        if self._abandoned:
+            child.cancel()
+        return child
 
     def flag(self, flag: str, evidence: str) -> None:
         """Note what an instructor should look at; it costs no points by itself."""
@@ -1173,7 +1187,9 @@ class Evidence(Collected):
         child = self._child("speed", launcher=launcher or self.kata.launcher)
         try:
             with card_lock(alone=True):
-                return self.measure(child)
+                measured = self.measure(child)
+            self.speeds.append(measured.ratio)
+            return measured
         finally:
             child.stop()
 

@@ -252,6 +252,10 @@ class Answer:
         return self.facts.get("error")
 
 
+class Cancelled(Exception):
+    """Nobody waits for this answer any more."""
+
+
 class Child:
     """One lane's child for one file, replaced whenever it dies."""
 
@@ -280,6 +284,7 @@ class Child:
         self.printed = ""  # the first thing that the file printed, if anything
         self.load_error: dict | None = None
         self.parameters: list[str] | None = None
+        self.cancelled = False
 
     def _start(self) -> dict | None:
         """Get a fresh child that has loaded the file; an error description if it cannot."""
@@ -343,9 +348,16 @@ class Child:
         return pid
 
     def call(self, message: dict, blobs: list, seconds: float | None = None) -> Answer:
-        """Run one case. Whatever the file under test does, an Answer comes back."""
+        """Run one case. Whatever the file under test does, an Answer comes back.
+
+        Raises Cancelled once `cancel` was called, from another thread.
+        """
+        if self.cancelled:
+            raise Cancelled
         seconds = CASE_SECONDS if seconds is None else seconds
         answer = self._try(message, blobs, seconds)
+        if self.cancelled:
+            raise Cancelled
         if (answer.error or {}).get("where") != "orphan":
             return answer
         # The nursery was killed, by this file or by another one beside it. Alone, it shows which.
@@ -527,6 +539,14 @@ class Child:
             name = signal.Signals(number).name if known else f"signal {number}"
             return fact | {"message": f"it was killed by {name}"}
         return fact | {"message": f"it left with exit code {os.WEXITSTATUS(status)}"}
+
+    def cancel(self) -> None:
+        """Break off what the child is doing, from any thread, and let nothing more begin."""
+        self.cancelled = True
+        pid = self.pid
+        if pid is not None:  # not reaped before its own thread has seen it die
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
 
     def stop(self, patience: float | None = None) -> Ended:
         """End the child, if there is one. It hears that the line is closed, and may end by itself."""

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from . import progress
 from .judge import TESTS, Nursery
 from .loading import uncollected
-from .report import first_line, render
+from .report import first_line, render, shown
 from .scorecard import (
     LEFT_OUT,
     PROJECT,
@@ -161,6 +162,9 @@ def find_file(root: Path, kata: str) -> Path:
         stop(f"--root must be a folder that holds {kata}/kernel.py; {root} is a file")
     file = root / kata / "kernel.py"
     if not file.is_file():
+        if root.resolve() == progress.EXERCISES.resolve():
+            back = f"{progress.command()} -s reset-{int(kata[:2])} brings it back"
+            stop(f"there is no {shown(file)}; {back}")
         stop(f"there is no {file}; --root names the folder that holds {kata}/kernel.py")
     return file
 
@@ -358,6 +362,10 @@ def pytest_sessionfinish(session, exitstatus):
     if judge is None:
         return
     judge.write_all()
+    if exitstatus in (0, 1):
+        for kata, card in judge.cards.items():
+            speeds = judge.evidence[kata].speeds if kata in judge.evidence else []
+            progress.record(card, min(speeds, default=None))
     judge.close()
     if judge.cards and exitstatus in (0, 1, 5):  # 5: nothing was selected
         good = all(card.success for card in judge.cards.values())

@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from .scorecard import LEFT_OUT, Scorecard
+from .scorecard import LEFT_OUT, TO_COME, Scorecard
 
 ORDER = (
     "grid offsets mask values layout reduction precision accumulate fusion autotune robust speed"
@@ -69,12 +69,16 @@ def render(
     output: str = "",
     cost: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """The whole report of one kata; `cost`: what `cost.section` has to say."""
+    """The whole report of one kata; `cost`: what `cost.section` has to say.
+
+    While some of it is still to come, what is known of it, without points.
+    """
     width = min(max(shutil.get_terminal_size((88, 24)).columns, 40), 100)
     lines = [""]
     checks = sorted(card.checks, key=lambda c: ORDER.index(c.concept))
     left_out = sum(c.max_points for c in checks if c.message == LEFT_OUT)
-    checks = [c for c in checks if c.message != LEFT_OUT]
+    so_far = any(c.message == TO_COME for c in checks)
+    checks = [c for c in checks if c.message not in (LEFT_OUT, TO_COME)]
     name = max((len(c.concept) for c in checks), default=0)
     same = {c.message for c in checks if c.status == "failed"}
     told: set[str] = set()
@@ -115,6 +119,11 @@ def render(
             lines += textwrap.wrap(text, width, initial_indent=head, subsequent_indent=indent)
     if output.strip():
         lines += ["", "It printed:", *("  | " + x[: width - 4] for x in output.splitlines()[:6])]
+    if so_far:
+        if any(c.status == "failed" for c in checks):
+            text = next_step(card, checks, file, lesson)
+            lines += ["", *textwrap.wrap(text, width, subsequent_indent="      ")]
+        return "\n".join(lines)
     beyond = card.not_judged - left_out
     notes = [f"{beyond} not judged on this machine"] if beyond else []
     notes += [f"{left_out} left out"] if left_out else []

@@ -19,6 +19,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 SUITE = re.compile(r"test_(\d\d_\w+)\.py$")  # the file name of a kata's suite
 STATUSES = ("passed", "failed", "error", "not-judged")
 LEFT_OUT = "left out: it was not asked for"
+TO_COME = "not checked yet"  # while a check of the whole is under way
 
 
 @dataclass

@@ -22,6 +22,7 @@ from .grading import PROJECT, grade, katas, suite
 from .judge import Nursery
 from .report import ORDER, TODO
 from .scorecard import Scorecard, environment
+from .stubs import untouched
 
 LEAST_MUTANTS, LEAST_HONEST = 15, 5
 PLAIN = frozenset({"probe", "full", "ragged", "widened"})  # groups that catch most mutants
@@ -191,6 +192,9 @@ def main() -> int:
         step = in_step(kata)
         if step:
             problems.append(f"{kata}: stub and solution are out of step: {step}")
+        if not untouched(kata):
+            text = "holds another stub: python -m grader.stubs --update copies it anew"
+            problems.append(f"{kata}: tests/stubs {text}")
         for kind, paths in files.items():
             work += [(kata, kind, p) for p in paths if args.only in str(p.relative_to(PROJECT))]
     for _, kind, path in work:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import tempfile
 import textwrap
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+
+# Before the grader is loaded, here and in what the tests start: no progress of anybody is touched.
+os.environ["KATAS_PROGRESS"] = os.path.join(tempfile.mkdtemp(prefix="katas-progress-"), "p.json")
+
 from grader import grading, judge
 from grader.evidence import decode, describe_arguments
 from grader.judge import Child, Nursery

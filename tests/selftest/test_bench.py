@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from grader import bench, grading, table
+from grader import bench, beside, grading, table
 from grader.scorecard import PROJECT
 
 FIGURES = {
@@ -237,3 +237,32 @@ def test_figures_are_taken_at_64_mebibytes_and_more(kata):
     for sizes in statement.figures or (statement.speed_case,):
         cost = bench.least(statement, sizes)
         assert cost.read + cost.written >= 64 << 20
+
+
+# torch-N
+
+
+def test_both_speeds_in_turns(stand, monkeypatch):
+    monkeypatch.setitem(stand.calls, "torch.compile", stand.statement.baseline)
+    monkeypatch.setitem(stand.calls, "solution", stand.statement.baseline)
+    found = beside.speeds(stand, dict(n=1024))
+    assert set(found) == {"exercise", "torch.compile"}
+    assert all(seconds > 0 for seconds in found.values())
+    found = {"exercise": 2e-3, "torch.compile": 1e-3}
+    shown = beside.table(stand, dict(n=1024), found)
+    assert "n=1024" in shown
+    assert "0.50 of torch.compile's speed" in shown
+
+
+def test_a_wrong_kernel_has_no_speed(stand, monkeypatch):
+    monkeypatch.setitem(stand.calls, "torch.compile", stand.statement.baseline)
+    monkeypatch.setitem(stand.calls, "solution", stand.statement.baseline)
+    monkeypatch.setitem(stand.calls, "exercise", lambda x, y: x - y)
+    found = beside.speeds(stand, dict(n=1024))
+    assert "its check says why" in found["exercise"]
+    shown = beside.table(stand, dict(n=1024), found)
+    assert shown.count("ms") == 1
+
+
+def test_a_file_that_does_not_parse_is_shown_as_such():
+    assert "no Python" in bench.own_kernels("def add(:\n")

@@ -42,6 +42,14 @@ def project(tmp_path):
 
 
 @pytest.fixture
+def with_grader(project):
+    """The copy, with the grader in it."""
+    leave_out = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(PROJECT / "tests" / "grader", project / "tests" / "grader", ignore=leave_out)
+    return project
+
+
+@pytest.fixture
 def load(project, monkeypatch):
     """Loads the copy's noxfile as nox would, with a command line."""
     for name in ("KATAS_PYTHON", "VIRTUAL_ENV", "CONDA_PREFIX", "NOXSESSION"):
@@ -113,16 +121,16 @@ def test_names_may_come_from_the_environment(load, monkeypatch):
     assert load().requested() == ["check-1", "check-12"]
 
 
-@pytest.mark.parametrize("name", ["check-99", "check-0", "check-099"])
+@pytest.mark.parametrize("name", ["check-99", "check-0", "check-099", "hint-99"])
 def test_unknown_kata_is_one_line_and_exit_2(load, capsys, name):
     with pytest.raises(SystemExit) as stopped:
         load("-s", "check-1", name)
     assert stopped.value.code == 2
-    number = int(name.removeprefix("check-"))
+    number = int(name.partition("-")[2])
     assert capsys.readouterr().err == f"there is no kata {number} here; katas: 1, 12\n"
 
 
-@pytest.mark.parametrize("name", ["check", "check-", "check-one"])
+@pytest.mark.parametrize("name", ["check", "check-", "check-one", "hint", "reset-"])
 def test_check_without_a_number(load, capsys, name):
     with pytest.raises(SystemExit) as stopped:
         load("-s", name)
@@ -136,12 +144,42 @@ def test_nox_passes_the_line_and_the_code_on(project):
     assert errors == ["there is no kata 99 here; katas: 1, 12"]
 
 
-def test_nox_alone_says_what_to_type(project):
-    code, output, errors = nox(project)
+def test_nox_alone_says_where_you_are_and_what_to_type(with_grader):
+    code, output, errors = nox(with_grader)
     assert code == 0
     assert errors == []
-    assert re.search(r"nox -s check-1 .*A title of its own", output)
+    assert "0 of 2 solved" in output
+    assert "kata 1, A title of its own" in output
     assert "exercises/01_vector_add/README.md" in output
+    assert re.search(r"nox -s check-1$", output, flags=re.M)
+
+
+@pytest.mark.parametrize("name", ["status", "next", "hint-12", "hint-012", "reset-1"])
+def test_what_runs_no_kernel_needs_nothing_installed(with_grader, name):
+    stub = with_grader / "tests" / "stubs" / "01_vector_add" / "kernel.py"
+    stub.parent.mkdir(parents=True)
+    stub.write_text("")
+    code, output, errors = nox(with_grader, "-s", name, KATAS_PYTHON="")
+    assert (code, errors) == (0, [])
+    assert len(output.splitlines()) >= 1
+    assert not (with_grader / ".venv").exists()
+
+
+def test_watch_without_a_terminal(with_grader):
+    code, output, errors = nox(with_grader, "-s", "watch", "--", "12", KATAS_PYTHON=sys.executable)
+    assert (code, output) == (2, "")
+    assert errors[1:] == [f"watch needs a terminal; {nox_said(errors)} -s check-12 checks once"]
+
+
+def nox_said(errors):
+    """How nox was called, as the advice repeats it."""
+    return errors[-1].partition("; ")[2].partition(" -s ")[0]
+
+
+def test_the_list_shows_what_can_be_done_once(project):
+    _, output, _ = nox(project, "-l")
+    assert {"check-1", "check-12", "hint-1", "bench-1"} <= set(re.findall(r"[a-z]+-\d+", output))
+    assert "hint-12" not in output
 
 
 def test_noxfile_imports_neither_torch_nor_triton(project):

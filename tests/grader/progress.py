@@ -1,0 +1,241 @@
+"""Where the learner is: one file, `.katas/progress.json`, that every check of exercises/ updates.
+
+Only history is lost with it: what a kernel is worth is asked of its suite, never of this file. It is
+written in one step, and one that cannot be read is kept aside. Imports nothing but Python's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, NoReturn
+
+from .report import ORDER
+from .scorecard import LEFT_OUT, PROJECT, Scorecard
+
+EXERCISES = PROJECT / "exercises"
+# The tests name another one: what they check is nobody's progress.
+FILE = Path(os.environ.get("KATAS_PROGRESS") or PROJECT / ".katas" / "progress.json")
+VERSION = 1
+
+
+@dataclass
+class Entry:
+    """What is known of one kata.
+
+    score, max_score, not_judged, solved, wrong   of the last check; `wrong`: the concepts at fault,
+                   the first to look at first; score is None if there was none
+    broken         what keeps the file from being judged at all, such as a syntax error
+    digest, when   of the file that it judged, and the day
+    speed          the best share of the reference solution's speed that a GPU was seen to give
+    hints          the level of the last hint shown, by concept
+    hunt, hunted   the number of the bug hunt that was handed out last, and of those solved
+    """
+
+    score: int | None = None
+    max_score: int = 0
+    not_judged: int = 0
+    solved: bool = False
+    wrong: list[str] = field(default_factory=list)
+    broken: str = ""
+    digest: str = ""
+    when: str = ""
+    speed: float | None = None
+    hints: dict[str, int] = field(default_factory=dict)
+    hunt: int = 0
+    hunted: list[int] = field(default_factory=list)
+
+
+def katas() -> dict[int, str]:
+    """Every kata by its number: {1: "01_vector_add", ...}, found by its folder.
+
+    The lesson will do: a learner may have deleted the file.
+    """
+    files = [*EXERCISES.glob("[0-9][0-9]_*/kernel.py"), *EXERCISES.glob("[0-9][0-9]_*/README.md")]
+    return {int(name[:2]): name for name in sorted({path.parent.name for path in files})}
+
+
+def kata_of(word: str) -> str:
+    """The kata that "1", "01" or "01_vector_add" means; any other word ends the run."""
+    found = katas()
+    named = [n for number, n in found.items() if word in (n, f"{number:02}", str(number))]
+    if not named:
+        stop(f"there is no kata {word} here; katas: {', '.join(map(str, found)) or 'none'}")
+    return named[0]
+
+
+def title(kata: str) -> str:
+    """A kata's name for people: the heading of its lesson, or else its folder's name."""
+    with contextlib.suppress(OSError):
+        for line in (EXERCISES / kata / "README.md").read_text(encoding="utf-8").splitlines():
+            if line.startswith("# "):
+                return re.sub(r"^(kata\s*)?\d+\s*[:.\-]?\s*", "", line[2:].strip(), flags=re.I)
+    return kata[3:]
+
+
+def command() -> str:
+    """How nox is called here, to be repeated in advice."""
+    return os.environ.get("KATAS_NOX") or "nox"
+
+
+def stop(text: str) -> NoReturn:
+    """Give up with one line and exit code 2."""
+    print(text, file=sys.stderr, flush=True)
+    raise SystemExit(2)
+
+
+def digest(file: Path) -> str:
+    """What tells one version of a file from another."""
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+    except OSError:
+        return ""
+
+
+# ---- the file --------------------------------------------------------------------------------
+
+
+def load() -> dict[str, Entry]:
+    """Everything that is on record, by kata. A file that cannot be read is put aside, and said."""
+    try:
+        state = json.loads(FILE.read_text(encoding="utf-8"))
+        if state["version"] != VERSION:
+            raise ValueError("version")
+        return {str(kata): entry_of(facts) for kata, facts in state["katas"].items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        put_aside()
+        return {}
+
+
+def entry_of(facts: dict[str, Any]) -> Entry:
+    """An entry as it was written; raises TypeError for what was not written here."""
+    entry = Entry(**{f.name: facts[f.name] for f in fields(Entry) if f.name in facts})
+    kinds: dict[str, Any] = {
+        "score": (int, type(None)),
+        "speed": (int, float, type(None)),
+        "wrong": list,
+    }
+    kinds |= {"max_score": int, "not_judged": int, "solved": bool, "hints": dict}
+    kinds |= {"hunt": int, "hunted": list}
+    for name, kind in (kinds | {"broken": str, "digest": str, "when": str}).items():
+        if not isinstance(getattr(entry, name), kind):
+            raise TypeError(name)
+    entry.wrong = [str(concept) for concept in entry.wrong]
+    entry.hunted = [int(number) for number in entry.hunted]
+    entry.hints = {str(concept): int(level) for concept, level in entry.hints.items()}
+    return entry
+
+
+def put_aside() -> None:
+    """Keep a file that cannot be read under another name, so that nothing is lost by writing."""
+    with contextlib.suppress(OSError):
+        kept = free_name(FILE)
+        os.replace(FILE, kept)
+        where = kept.relative_to(PROJECT) if kept.is_relative_to(PROJECT) else kept
+        text = f"The record of your progress could not be read; it is kept as {where}, and a new"
+        print(f"{text} one begins. Your kernels are untouched.", file=sys.stderr, flush=True)
+
+
+def free_name(file: Path) -> Path:
+    """`file` with the first number behind it that is not taken: kernel.py.1, kernel.py.2, ..."""
+    number = 1
+    while file.with_name(f"{file.name}.{number}").exists():
+        number += 1
+    return file.with_name(f"{file.name}.{number}")
+
+
+def save(entries: dict[str, Entry]) -> None:
+    """Write the file in one step. Raises OSError."""
+    state = {"version": VERSION, "katas": {kata: asdict(entries[kata]) for kata in sorted(entries)}}
+    FILE.parent.mkdir(parents=True, exist_ok=True)
+    handle, part = tempfile.mkstemp(dir=FILE.parent, prefix=".progress.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as opened:
+            opened.write(json.dumps(state, indent=1) + "\n")
+        os.replace(part, FILE)
+    except BaseException:
+        os.unlink(part)
+        raise
+
+
+def change(kata: str, alter: Callable[[Entry], None]) -> None:
+    """Alter the entry of a kata and write it.
+
+    Two checks may end at the same time: the second waits for the first. Where nothing can be
+    written, nothing is: a record is a comfort and never a reason to fail.
+    """
+    with contextlib.suppress(OSError), locked():
+        entries = load()
+        alter(entries.setdefault(kata, Entry()))
+        save(entries)
+
+
+@contextlib.contextmanager
+def locked() -> Iterator[None]:
+    """Hold the folder of the file, where that is possible. Raises OSError if there can be none."""
+    FILE.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(ImportError):
+            import fcntl
+
+            folder = os.open(FILE.parent, os.O_RDONLY)
+            stack.callback(os.close, folder)
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+
+
+# ---- what is written -------------------------------------------------------------------------
+
+
+def record(card: Scorecard, speed: float | None = None) -> None:
+    """Keep what a check of the learner's own file found; anything else is nobody's progress."""
+    file = EXERCISES / card.kata / "kernel.py"
+    if Path(card.file).resolve() != file.resolve():
+        return
+    if any(check.message == LEFT_OUT for check in card.checks):
+        return
+
+    def alter(entry: Entry) -> None:
+        entry.score, entry.max_score, entry.not_judged = card.score, card.max_score, card.not_judged
+        entry.solved, entry.wrong, entry.broken = solved(card), wrong(card), broken(card)
+        entry.digest, entry.when = digest(file), time.strftime("%Y-%m-%d")
+        if speed is not None:
+            entry.speed = max(speed, entry.speed or 0.0)
+        if entry.solved:
+            entry.hints = {}
+
+    change(card.kata, alter)
+
+
+def solved(card: Scorecard) -> bool:
+    """All that this machine can judge is right, and no lane but the GPU's was switched off."""
+    off = [c for c in card.checks if c.status == "not-judged" and c.lane != "gpu"]
+    return card.success and not any(not card.lanes.get(check.lane) for check in off)
+
+
+def wrong(card: Scorecard) -> list[str]:
+    """The concepts at fault, in the order in which to look at them."""
+    failed = [check for check in card.checks if check.status == "failed"]
+    failed.sort(key=lambda check: (check.waits, ORDER.index(check.concept)))
+    return list(dict.fromkeys(check.cause or check.concept for check in failed))
+
+
+def broken(card: Scorecard) -> str:
+    """What every judged check fails for, if it is one thing for all of them; else ""."""
+    judged = [check for check in card.checks if check.status != "not-judged"]
+    messages = {check.message for check in judged if check.status == "failed"}
+    if len(judged) < 3 or len(messages) != 1 or any(c.status == "passed" for c in judged):
+        return ""
+    line = judged[0].line
+    return (f"line {line}: " if line else "") + messages.pop()

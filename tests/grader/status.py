@@ -1,0 +1,219 @@
+"""Where the learner is and what to do next: `python -m grader.status [home | status | next]`.
+
+home     what `nox` alone prints: a few lines, with the next thing to type
+status   a table of all katas (with rich, where that is installed; the same words without it)
+next     the first kata that is not solved, its lesson, its first TODO
+
+Everything comes from the record (see `progress`) and the files; no kernel is run.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from dataclasses import dataclass
+
+from . import progress, stubs
+from .progress import Entry, command, katas
+from .report import todos
+
+BAR = 20  # characters of the progress line
+WIDE = 72  # columns from which on the table has room for all that is known
+
+
+@dataclass
+class Row:
+    """One kata in the table."""
+
+    number: int
+    kata: str
+    entry: Entry
+    state: str  # solved | started | unchecked | to do
+    edited: bool  # since the last check
+
+    @property
+    def score(self) -> str:
+        return "" if self.entry.score is None else f"{self.entry.score}/{self.entry.max_score}"
+
+    @property
+    def speed(self) -> str:
+        return "" if self.entry.speed is None else f"{self.entry.speed:.2f}"
+
+
+def rows() -> list[Row]:
+    """Every kata and where it stands."""
+    entries = progress.load()
+    out = []
+    for number, kata in katas().items():
+        entry = entries.get(kata, Entry())
+        now = progress.digest(progress.EXERCISES / kata / "kernel.py")
+        if stubs.untouched(kata):
+            state = "to do"
+        elif entry.solved:
+            state = "solved"
+        else:
+            state = "unchecked" if entry.score is None else "started"
+        edited = entry.score is not None and now != entry.digest and state != "to do"
+        out.append(Row(number, kata, entry, state, edited))
+    return out
+
+
+def following(found: list[Row], after: int = 0) -> Row | None:
+    """The next kata to do: the first unsolved one, or the first of those behind number `after`."""
+    unsolved = [row for row in found if row.state != "solved"]
+    return next((row for row in unsolved if row.number > after), unsolved[0] if unsolved else None)
+
+
+# ---- words -----------------------------------------------------------------------------------
+
+
+def width() -> int:
+    return min(max(shutil.get_terminal_size((80, 24)).columns, 40), 100)
+
+
+def wrapped(text: str, first: str = "", rest: str | None = None) -> str:
+    """A paragraph for this terminal; words are never cut, as they may be paths."""
+    return textwrap.fill(
+        text,
+        width(),
+        initial_indent=first,
+        subsequent_indent=" " * len(first) if rest is None else rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def progress_line(found: list[Row]) -> str:
+    """How many are solved, in words and as a bar."""
+    done = sum(row.state == "solved" for row in found)
+    full = done * BAR // len(found)
+    return f"{done} of {len(found)} solved  [{'#' * full}{'.' * (BAR - full)}]"
+
+
+def what_now(row: Row) -> list[str]:
+    """The next kata: its lesson, its file, its first TODO, and what to type."""
+    file = progress.EXERCISES / row.kata / "kernel.py"
+    score = f", {row.entry.score} of {row.entry.max_score} points so far" if row.score else ""
+    lines = [f"Next: kata {row.number}, {progress.title(row.kata)}{score}"]
+    lines.append(f"  lesson  exercises/{row.kata}/README.md")
+    lines.append(f"  file    exercises/{row.kata}/kernel.py")
+    left = todos(file)
+    if left:
+        line, concept, text = left[0]
+        lines.append(wrapped(f"line {line}, {concept}: {text}", "  TODO    "))
+    elif not file.is_file():
+        lines.append(
+            wrapped(f"it is gone; {command()} -s reset-{row.number} brings it back", " " * 10)
+        )
+    elif row.entry.wrong and not row.edited:
+        lines.append(wrapped(f"last check: wrong in {', '.join(row.entry.wrong)}", " " * 10))
+    lines.append(f"  check   {command()} -s check-{row.number}")
+    return lines
+
+
+def all_done() -> str:
+    return wrapped(
+        f"All katas are solved: well done. {command()} -s bench-1 measures a kernel on a GPU, "
+        f"{command()} -s debug-1 hands you one that is broken."
+    )
+
+
+def home() -> None:
+    """What `nox` alone says."""
+    found = rows()
+    row = following(found)
+    print(wrapped("Triton katas: fill in a kernel, check it, read what holds and what does not."))
+    print(f"\n{progress_line(found)}\n")
+    if row is None:
+        print(all_done())
+        return
+    print("\n".join(what_now(row)))
+    print()
+    say = {
+        "watch": "check again at every save",
+        f"hint-{row.number}": "a hint on what the last check found wrong",
+        "status": "all katas",
+        "doctor": "what this machine can judge",
+    }
+    for session, text in say.items():
+        print(wrapped(text, f"  {command()} -s {session:<9}"))
+    print(wrapped("everything else", f"  {command() + ' -l':<{len(command()) + 13}}"))
+
+
+def following_kata() -> None:
+    """What `nox -s next` says."""
+    row = following(rows())
+    print("\n".join(what_now(row)) if row else all_done())
+
+
+# ---- the table -------------------------------------------------------------------------------
+
+
+def status() -> None:
+    """What `nox -s status` says."""
+    found = rows()
+    try:
+        with_rich(found)
+    except ImportError:
+        print(plain(found))
+    print()
+    notes = []
+    edited = [str(row.number) for row in found if row.edited]
+    if edited:
+        notes.append(f"Edited since the last check: {', '.join(edited)}.")
+    if any(row.entry.not_judged and row.state == "solved" for row in found):
+        notes.append("A full score needs a GPU; solved means that all is right that can be judged.")
+    if any(row.speed for row in found):
+        notes.append("Speed: the best seen on a GPU, as a share of the reference solution's.")
+    for note in notes:
+        print(wrapped(note))
+    row = following(found)
+    print(f"{progress_line(found)}")
+    print(f"Next: {command()} -s check-{row.number}" if row else all_done())
+
+
+def plain(found: list[Row]) -> str:
+    """The table without rich: no wider than 50 columns."""
+    lines = [f"{'':>2}  {'kata':<18}  {'state':<9}  {'score':>7}  {'speed':>5}"]
+    for row in found:
+        name = row.kata[3:]
+        line = f"{row.number:>2}  {name:<18}  {row.state:<9}  {row.score:>7}  {row.speed:>5}"
+        lines.append(line.rstrip())
+    return "\n".join(lines)
+
+
+def with_rich(found: list[Row]) -> None:
+    """The table with rich; raises ImportError without it. Colour repeats what the words say."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    wide = console.width >= WIDE
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    columns = ["", "kata", "state", "score", "speed"] + (["not judged", "checked"] if wide else [])
+    for column in columns:
+        right = column in ("", "score", "speed", "not judged")
+        table.add_column(column, justify="right" if right else "left", no_wrap=True)
+    styles = {"solved": "green", "started": "yellow", "unchecked": "yellow", "to do": "dim"}
+    for row in found:
+        cells = [str(row.number), row.kata[3:], row.state, row.score, row.speed]
+        if wide:
+            left = str(row.entry.not_judged) if row.entry.not_judged and row.score else ""
+            cells += [left, row.entry.when]
+        table.add_row(*cells, style=styles[row.state])
+    console.print(table)
+
+
+def main(words: list[str]) -> int:
+    does = {"home": home, "status": status, "next": following_kata}
+    if len(words) != 1 or words[0] not in does:
+        progress.stop(f"grader.status takes one of {', '.join(does)}")
+    if not katas():
+        progress.stop("There is no kata in exercises/.")
+    does[words[0]]()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

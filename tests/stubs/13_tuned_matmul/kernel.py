@@ -1,0 +1,154 @@
+"""Kata 13, tuned_matmul: kata 12's product, tuned, in an order that the cache likes, with an epilogue.
+
+    tuned_matmul(a, b, bias=None, activation=None) -> activation(a @ b + bias)
+
+a is [M, K] and b is [K, N], both fp16, bf16 or fp32, with any strides; bias is [N] of that dtype or
+None; activation is None, "relu" or "silu". The result is a new contiguous [M, N] tensor of a's
+dtype. Products are summed in fp32, fp32 itself is multiplied as fp32 and not as TF32, bias and
+activation follow in fp32, and all is rounded once. Any size may be 0; with K = 0 the product is 0.
+
+Type `nox -s check-13` to see how far the kernel is; README.md of this kata is the lesson.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+def tile(m, n, k, num_warps, num_stages, group=8):
+    """A config: the tile's sides, its depth, and how many rows of tiles make a group."""
+    meta = {"BLOCK_SIZE_M": m, "BLOCK_SIZE_N": n, "BLOCK_SIZE_K": k, "GROUP_SIZE_M": group}
+    return triton.Config(meta, num_warps=num_warps, num_stages=num_stages)
+
+
+# TODO(autotune): at least six different configs. Small tiles make enough programs of a small product,
+# large ones load less for what they compute: 64 to 128 by 64 to 256, up to 64 deep, 4 or 8 warps.
+# Shared memory limits num_stages * (m + n) * k. Keep this one: small products and fp32 need it.
+CONFIGS = [tile(64, 64, 32, num_warps=4, num_stages=4)]
+
+# TODO(autotune): which arguments of the kernel decide what is best? A new value of any of these is
+# tuned for anew.
+KEY = []
+
+
+def worth_trying(configs, named_args, **_):
+    """The configs that a product calls for: trying the others would only take time."""
+
+    def suits(config):
+        m, n, k = (config.kwargs["BLOCK_SIZE_" + side] for side in "MNK")
+        programs = triton.cdiv(named_args["M"], m) * triton.cdiv(named_args["N"], n)
+        if m * n > 64 * 64 and programs < 64:
+            return False  # most of the chip would have nothing to do
+        # Without tensor cores every product is an instruction of its own: less fits a program.
+        return m * n * k <= 64 * 128 * 16 if named_args["a_ptr"].dtype == torch.float32 else k >= 32
+
+    return [config for config in configs if suits(config)]
+
+
+@triton.autotune(configs=CONFIGS, key=KEY, prune_configs_by={"early_config_prune": worth_trying})
+@triton.jit
+def tuned_matmul_kernel(
+    a_ptr,
+    b_ptr,
+    bias_ptr,
+    c_ptr,
+    M,
+    N,
+    K,
+    stride_am,
+    stride_ak,
+    stride_bk,
+    stride_bn,
+    ACTIVATION: tl.constexpr,
+    BLOCK_SIZE_M: tl.constexpr,
+    BLOCK_SIZE_N: tl.constexpr,
+    BLOCK_SIZE_K: tl.constexpr,
+    GROUP_SIZE_M: tl.constexpr,
+):
+    # The grid has one axis. Programs start in the order of their numbers, so this is where it is
+    # decided which tiles are worked on at the same time.
+    pid = tl.program_id(axis=0)
+    num_pid_m = tl.cdiv(M, BLOCK_SIZE_M)
+    num_pid_n = tl.cdiv(N, BLOCK_SIZE_N)
+
+    # TODO(offsets): this program's row and column of tiles. First row after row of tiles; then in
+    # groups: GROUP_SIZE_M rows of tiles, done column by column, so that programs that run side by
+    # side share a few rows of a and a few columns of b. The last group may have fewer rows.
+    pid_m = pid * 0
+    pid_n = pid * 0
+
+    offs_m = pid_m * BLOCK_SIZE_M + tl.arange(0, BLOCK_SIZE_M)
+    offs_n = pid_n * BLOCK_SIZE_N + tl.arange(0, BLOCK_SIZE_N)
+    offs_k = tl.arange(0, BLOCK_SIZE_K)
+    a_ptrs = a_ptr + offs_m[:, None] * stride_am + offs_k[None, :] * stride_ak
+    b_ptrs = b_ptr + offs_k[:, None] * stride_bk + offs_n[None, :] * stride_bn
+
+    # TODO(precision): tl.dot rounds fp32 to TF32 before it multiplies, unless it is told otherwise.
+    input_precision: tl.constexpr = "tf32"
+
+    accumulator = tl.zeros((BLOCK_SIZE_M, BLOCK_SIZE_N), dtype=tl.float32)
+    for k in range(0, K, BLOCK_SIZE_K):
+        # TODO(mask): what exists of this block of a and of b, the first k of K being done.
+        a_mask = (offs_m[:, None] >= 0) & (offs_k[None, :] >= 0)
+        b_mask = (offs_k[:, None] >= 0) & (offs_n[None, :] >= 0)
+
+        a = tl.load(a_ptrs, mask=a_mask, other=0.0)
+        b = tl.load(b_ptrs, mask=b_mask, other=0.0)
+
+        # TODO(accumulate): one more block of products on top of the sum, which this replaces.
+        accumulator = tl.dot(a, b, input_precision=input_precision)
+
+        a_ptrs += BLOCK_SIZE_K * stride_ak
+        b_ptrs += BLOCK_SIZE_K * stride_bk
+
+    # The epilogue. The tile is still in registers, in fp32, so what follows costs next to nothing;
+    # another kernel would read all of c and write it once more.
+    # TODO(fusion): add the bias, where there is one (bias_ptr is not None), one number a column, in fp32.
+
+    # ACTIVATION is a tl.constexpr: the branches are decided when the kernel is compiled.
+    # TODO(fusion): apply it: "relu", max(x, 0), or "silu", x * tl.sigmoid(x).
+
+    # c is contiguous. Here is the one rounding.
+    c_ptrs = c_ptr + offs_m[:, None] * N + offs_n[None, :]
+    c_mask = (offs_m[:, None] < M) & (offs_n[None, :] < N)
+    tl.store(c_ptrs, accumulator.to(c_ptr.dtype.element_ty), mask=c_mask)
+
+
+def tuned_matmul(a, b, bias=None, activation=None):
+    """activation(a @ b + bias), in a new contiguous tensor of a's dtype."""
+    if a.dim() != 2 or b.dim() != 2 or a.shape[1] != b.shape[0]:
+        raise ValueError(f"a and b must be matrices that fit, got shapes {a.shape} and {b.shape}")
+    if a.dtype not in (torch.float16, torch.bfloat16, torch.float32):
+        raise ValueError(f"a must be fp16, bf16 or fp32, got {a.dtype}")
+    if b.dtype != a.dtype or (bias is not None and bias.dtype != a.dtype):
+        raise ValueError(f"b and bias must have a's dtype, {a.dtype}")
+    if bias is not None and (bias.shape != b.shape[1:] or not bias.is_contiguous()):
+        raise ValueError(f"bias must have {b.shape[1]} numbers, side by side")
+    if activation not in (None, "relu", "silu"):
+        raise ValueError(f'activation must be None, "relu" or "silu", got {activation!r}')
+
+    M, K = a.shape
+    N = b.shape[1]
+    c = torch.empty((M, N), device=a.device, dtype=a.dtype)
+    if M == 0 or N == 0:
+        return c
+
+    # TODO(grid): a function of meta, the config's parameters, that returns a tuple with the number of
+    # tiles: one program a tile, in a row.
+    grid = (1,)
+
+    tuned_matmul_kernel[grid](
+        a,
+        b,
+        bias,
+        c,
+        M,
+        N,
+        K,
+        a.stride(0),
+        a.stride(1),
+        b.stride(0),
+        b.stride(1),
+        ACTIVATION=activation,
+    )
+    return c

@@ -1,0 +1,217 @@
+"""Kata 21, fused_moe: each token is multiplied by the matrices of the k experts it was sent to.
+
+    fused_moe(x, weights, topk_weights, topk_ids) -> y
+
+    y[t] = sum over j < k of topk_weights[t, j] * (weights[topk_ids[t, j]] @ x[t])
+
+x is [T, D_IN], weights is [E, D_OUT, D_IN], both fp16 or both bf16; topk_weights is [T, k], fp32;
+topk_ids is [T, k], int32, from 0 to E - 1, none twice in a row. All are contiguous. The result is a
+new [T, D_OUT] tensor of x's dtype. Products are summed in fp32; what an expert contributes may be
+rounded to x's dtype once; the k contributions are summed in fp32. Any size may be 0. PyTorch may
+sort, count and scan topk_ids, and nothing else.
+
+Type `nox -s check-21` to see how far the kernel is; README.md of this kata is the lesson.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+def route(topk_ids, n_experts, block_size, n_blocks):
+    """Who works on what: slots in the order of their experts, cut into blocks of one expert each.
+
+    Slot s is the s-th number of topk_ids: token s // k. Nothing comes back to the host, which would
+    have to wait for it; the number of blocks is a bound that was worked out without looking.
+    """
+    # order: all slots, those of expert 0 first. They begin at first_place[e] and end where those
+    # of the next expert begin; an expert without a token has none.
+    sorted_ids, order = torch.sort(topk_ids.flatten())
+    experts = torch.arange(n_experts + 1, device=topk_ids.device, dtype=topk_ids.dtype)
+    first_place = torch.searchsorted(sorted_ids, experts)
+
+    # Each expert gets as many blocks as its slots need; no block has slots of two.
+    blocks = (first_place.diff() + block_size - 1) // block_size
+    first_block = torch.cumsum(blocks, 0) - blocks
+
+    # The expert of a block is the last one whose blocks begin at it or before.
+    numbers = torch.arange(n_blocks, device=topk_ids.device)
+    block_expert = torch.searchsorted(first_block, numbers, right=True) - 1
+    return order, first_place, first_block, block_expert
+
+
+@triton.jit
+def expert_kernel(
+    x_ptr,
+    weights_ptr,
+    topk_weights_ptr,
+    parts_ptr,
+    order_ptr,
+    first_place_ptr,
+    first_block_ptr,
+    block_expert_ptr,
+    D_IN,
+    D_OUT,
+    TOP_K: tl.constexpr,
+    BLOCK_SIZE_T: tl.constexpr,
+    BLOCK_SIZE_OUT: tl.constexpr,
+    BLOCK_SIZE_IN: tl.constexpr,
+):
+    # parts[s] = topk_weights[s] * (weights[expert] @ x[token]), for all slots s of a block.
+    # Programs that start one after the other have the same rows of x and the same expert.
+    pid_out = tl.program_id(axis=0)
+    pid_block = tl.program_id(axis=1)
+
+    # The expert of this block, and where its slots lie in the order.
+    expert = tl.load(block_expert_ptr + pid_block)
+    first = tl.load(first_place_ptr + expert)
+    end = tl.load(first_place_ptr + expert + 1)
+
+    # TODO(offsets): which of its expert's blocks this one is, counted from 0: the expert's first
+    # block is at first_block_ptr + expert. As it stands, every block is the first.
+    block = 0
+
+    # This block's places in the order.
+    places = first + block * BLOCK_SIZE_T + tl.arange(0, BLOCK_SIZE_T)
+
+    # TODO(offsets): this program's columns of the result, that is rows of the expert's matrix.
+    offs_out = tl.arange(0, BLOCK_SIZE_OUT)
+
+    offs_in = tl.arange(0, BLOCK_SIZE_IN)
+
+    # TODO(mask): which of these places are this expert's; those of the next begin at `end`.
+    mine = places >= 0
+
+    # More blocks are started than there may be: the last ones find nothing to do.
+    if first + block * BLOCK_SIZE_T < end:
+        slots = tl.load(order_ptr + places, mask=mine, other=0)
+
+        # TODO(reduction): the tokens of these slots. As it stands, each token has one slot.
+        tokens = slots
+
+        # TODO(offsets): where this expert's matrix begins; each has D_OUT rows of D_IN numbers.
+        expert_ptr = weights_ptr
+
+        # Rows of x from anywhere, and the matrix transposed: [BLOCK_SIZE_IN, BLOCK_SIZE_OUT].
+        x_ptrs = x_ptr + tokens[:, None] * D_IN + offs_in[None, :]
+        w_ptrs = expert_ptr + offs_out[None, :] * D_IN + offs_in[:, None]
+
+        accumulator = tl.zeros((BLOCK_SIZE_T, BLOCK_SIZE_OUT), dtype=tl.float32)
+
+        # TODO(accumulate): go through all of D_IN. As it stands, only its first block is seen.
+        for start in range(0, min(D_IN, 1), BLOCK_SIZE_IN):
+            # One step: load a block of x and of the matrix, multiply the two, move on.
+
+            # TODO(mask): what exists of them, the first `start` of D_IN being done.
+            x_mask = (mine[:, None]) & (offs_in[None, :] >= 0)
+            w_mask = (offs_in[:, None] >= 0) & (offs_out[None, :] >= 0)
+
+            x = tl.load(x_ptrs, mask=x_mask, other=0.0)
+            w = tl.load(w_ptrs, mask=w_mask, other=0.0)
+
+            # TODO(accumulate): add this product to what is there; as it stands, it replaces it.
+            accumulator = tl.dot(x, w)
+
+            x_ptrs += BLOCK_SIZE_IN
+            w_ptrs += BLOCK_SIZE_IN
+
+        # TODO(fusion): multiply each row by the weight that its token gave this expert. Slot s has
+        # the s-th number of topk_weights.
+
+        # TODO(mask): which elements of the tile exist.
+        parts_mask = mine[:, None] & (offs_out[None, :] >= 0)
+
+        parts_ptrs = parts_ptr + slots[:, None] * D_OUT + offs_out[None, :]
+        tl.store(parts_ptrs, accumulator.to(parts_ptr.dtype.element_ty), mask=parts_mask)
+
+
+@triton.jit
+def combine_kernel(
+    parts_ptr,
+    y_ptr,
+    n_elements,
+    D_OUT,
+    TOP_K: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr,
+):
+    # y[t] = the sum of token t's parts. All are there: kernels run one after the other.
+    offsets = tl.program_id(axis=0) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    mask = offsets < n_elements
+    token = offsets // D_OUT
+    column = offsets % D_OUT
+    y = tl.zeros((BLOCK_SIZE,), dtype=tl.float32)
+
+    # TODO(reduction): add up all slots of each token, in fp32. As it stands, each token has one.
+    part_ptrs = parts_ptr + token * D_OUT + column
+    y += tl.load(part_ptrs, mask=mask, other=0.0).to(tl.float32)
+
+    tl.store(y_ptr + offsets, y.to(y_ptr.dtype.element_ty), mask=mask)
+
+
+def fused_moe(x, weights, topk_weights, topk_ids):
+    """The sum over k experts of weight times product, for every token, in a new tensor."""
+    if x.dim() != 2 or weights.dim() != 3 or topk_ids.dim() != 2:
+        raise ValueError(f"shapes do not fit: {x.shape}, {weights.shape}, {topk_ids.shape}")
+    (T, D_IN), (E, D_OUT, _), k = x.shape, weights.shape, topk_ids.shape[1]
+    if weights.shape[2] != D_IN or topk_ids.shape[0] != T or topk_weights.shape != (T, k):
+        raise ValueError(f"shapes do not fit: {x.shape}, {weights.shape}, {topk_ids.shape}")
+    if x.dtype not in (torch.float16, torch.bfloat16) or weights.dtype != x.dtype:
+        raise ValueError(f"x must be fp16 or bf16, and weights too: {x.dtype}, {weights.dtype}")
+    if topk_weights.dtype != torch.float32 or topk_ids.dtype != torch.int32:
+        raise ValueError(f"want fp32 and int32, got {topk_weights.dtype} and {topk_ids.dtype}")
+    if not all(tensor.is_contiguous() for tensor in (x, weights, topk_weights, topk_ids)):
+        raise ValueError("x, weights, topk_weights and topk_ids must be contiguous")
+
+    y = torch.empty((T, D_OUT), device=x.device, dtype=x.dtype)
+    if T == 0 or D_OUT == 0:
+        return y
+    n_slots = T * k
+    parts = torch.empty((n_slots, D_OUT), device=x.device, dtype=x.dtype)
+
+    # A block as high as an expert has slots on average; tl.dot wants 16 at least.
+    BLOCK_SIZE_T = min(max(triton.next_power_of_2(n_slots // max(E, 1)), 16), 128)
+    BLOCK_SIZE_OUT, BLOCK_SIZE_IN = (128, 64) if BLOCK_SIZE_T >= 64 else (64, 64)
+    num_warps, num_stages = (8 if BLOCK_SIZE_T == 128 else 4), 3
+
+    # Many slots, and shared memory that holds four steps of a tile twice as wide: then take that.
+    card = torch.cuda.get_device_properties(x.device) if x.is_cuda else None
+    shared_bytes = getattr(card, "shared_memory_per_block_optin", 0)
+    if BLOCK_SIZE_T == 128 and 4 * (128 + 256) * BLOCK_SIZE_IN * x.element_size() <= shared_bytes:
+        BLOCK_SIZE_OUT, num_stages = 256, 4
+
+    # TODO(grid): the most blocks that n_slots slots of E experts can make, whoever gets them: only
+    # the card knows. As it stands, one for each expert.
+    n_blocks = E
+
+    if n_blocks > 0:
+        routing = route(topk_ids, E, BLOCK_SIZE_T, n_blocks)
+
+        # TODO(grid): a tuple, the number of blocks of columns and the number of blocks of slots.
+        grid = (1, n_blocks)
+
+        expert_kernel[grid](
+            x,
+            weights,
+            topk_weights,
+            parts,
+            *routing,
+            D_IN,
+            D_OUT,
+            TOP_K=k,
+            BLOCK_SIZE_T=BLOCK_SIZE_T,
+            BLOCK_SIZE_OUT=BLOCK_SIZE_OUT,
+            BLOCK_SIZE_IN=BLOCK_SIZE_IN,
+            num_warps=num_warps,
+            num_stages=num_stages,
+        )
+
+    BLOCK_SIZE = 1024
+    combine_kernel[(triton.cdiv(y.numel(), BLOCK_SIZE),)](
+        parts,
+        y,
+        y.numel(),
+        D_OUT,
+        TOP_K=k,
+        BLOCK_SIZE=BLOCK_SIZE,
+    )
+    return y
