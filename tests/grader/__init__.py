@@ -15,7 +15,7 @@ How a verdict comes about, in the order in which the data flows:
 `sandbox`, `cell`    what a submission sees and may use where a class is graded: the nursery in
                      bubblewrap (judge side), each child in a cell of its own (worker side)
 `guard`, `signs`     what looks like deceit: replaced functions (worker side), words in the text
-`loading`    imports torch and triton fast, in both processes
+`loading`, `processes`   load torch and triton fast; how much processor time a process has had
 `plugin`, `scorecard`, `report`      pytest hooks, the JSON file, and the page a learner reads
 `cost`       an estimate for the report, from what the lanes saw anyway
 `progress`   where a learner is: one file, written by every check of exercises/
@@ -27,5 +27,6 @@ How a verdict comes about, in the order in which the data flows:
 `hostile`    proves that the grader has: attacks are caught, their honest twins pass
 `show`, `picture`, `sheets`   no verdicts: a page that shows a kernel at work; its record is the
                      trace lane's, `show.html` draws it
+`classroom`  grades a class: submissions in, marks and feedback out (a package of its own)
 `bench`, `table`   no verdicts: benchmarks over sizes, and the figures in solutions/README.md
 """

@@ -523,12 +523,14 @@ def compiled_launches(kernel: Evidence) -> list[dict]:
         # nobody.
         if launch["ok"] is False and launch["target"].startswith("sm_"):
             error = launch["error"]
-            raise Wrong(
-                f"the compiler rejects {launch['kernel']} for {launch['target']}: "
-                f"{error['type']}: {error['message']}",
-                "robust",
-                error.get("line"),
-            )
+            text = f"the compiler rejects {launch['kernel']} for {launch['target']}: "
+            text += f"{error['type']}: {error['message']}"
+            if error["type"] == "TimeoutError":
+                text = (
+                    f"the compiler is not done with {launch['kernel']} for {launch['target']} in "
+                )
+                text += "time: give it less, by smaller blocks or fewer unrolled steps"
+            raise Wrong(text, "robust", error.get("line"))
     launches = [x for x in launches if x["ok"]]
     if not launches:
         raise Wrong("no kernel reaches the compiler", "robust")

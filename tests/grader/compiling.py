@@ -43,6 +43,7 @@ from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
 from grader import chips, hints, irtext
+from grader.processes import family_time
 
 # The last step of JITFunction.run: private, and the one place where everything that decides about
 # the code (types, constants, divisibility, options) is known and nothing is compiled yet.
@@ -741,6 +742,7 @@ def _config_facts(config: triton.Config) -> dict:
 # Children that compile
 
 _INDEX_BYTES = 4
+MOST_WAITING = 10  # times its time, for a job that a busy machine lets wait
 
 
 class _Child:
@@ -752,7 +754,15 @@ class _Child:
         self.log = log  # what the job at hand printed
         self.buffer = b""
         self.job: int | None = None
-        self.deadline = 0.0
+        self.began = self.used = 0.0  # when the job began, and the processor time until then
+
+    def out_of_time(self, timeout: float) -> bool:
+        """Whether its job has had its time; where a machine is busy that is processor time."""
+        waited = time.monotonic() - self.began
+        if waited <= timeout:
+            return False
+        used, wants_more = family_time(self.pid)
+        return used - self.used > timeout or not wants_more or waited > MOST_WAITING * timeout
 
 
 def _run_jobs(jobs: list[dict], work, processes: int, timeout: float) -> list[dict]:
@@ -786,7 +796,7 @@ def _run_jobs(jobs: list[dict], work, processes: int, timeout: float) -> list[di
                     else:
                         taken += 1
                         child.job = message["job"]
-                        child.deadline = time.monotonic() + timeout
+                        child.began, child.used = time.monotonic(), family_time(child.pid)[0]
                 if data:
                     continue
                 selector.unregister(child.results)
@@ -799,7 +809,7 @@ def _run_jobs(jobs: list[dict], work, processes: int, timeout: float) -> list[di
                     children.append(_start_child(queue.fileno(), jobs, work))
                     selector.register(children[-1].results, selectors.EVENT_READ, children[-1])
             for child in children:
-                if child.job is not None and time.monotonic() > child.deadline:
+                if child.job is not None and child.out_of_time(timeout):
                     message = f"compiling took more than {timeout:g} s"
                     error = {"type": "TimeoutError", "message": message, "line": None}
                     results[child.job] = {"ok": False, "error": error}

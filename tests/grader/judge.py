@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 from . import wire
 from .answers import error_of, plain, sound
 from .cell import HOME, Limits
+from .processes import family_time
 from .sandbox import Sandbox, packed, source_of
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -452,7 +453,7 @@ class Child:
         A child stops itself after so much processor time, and can then tell the line that it was
         at. One that only waits for its turn on a busy machine gets up to ten times as long.
         """
-        start, used = time.monotonic(), self._processor_time()[0]
+        start, used = time.monotonic(), family_time(self.seen_pid)[0]
         child = self
 
         class Timed:
@@ -463,7 +464,7 @@ class Child:
                     waited = time.monotonic() - start
                     left = seconds - waited
                     if left <= 0:
-                        spent, runs = self._processor_time()
+                        spent, runs = family_time(self.seen_pid)
                         ended = waited > 10 * seconds or spent - used > HARD * seconds or not runs
                         # It may have answered, and then fallen asleep, in this very moment.
                         if ended and not select.select([self.line], [], [], 0)[0]:
@@ -495,14 +496,6 @@ class Child:
     def _suspect(self, error: dict) -> None:
         if error["where"] == "tampering":
             self.flag("tampering", "replaces " + (", ".join(error["names"]) or "the grader"))
-
-    def _processor_time(self) -> tuple[float, bool]:
-        """Seconds of processor time that the child has had, and whether it wants more."""
-        try:
-            stat = Path(f"/proc/{self.seen_pid}/stat").read_text().rpartition(")")[2].split()
-        except (OSError, ValueError):
-            return 0.0, False
-        return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK"), stat[0] in "RD"
 
     def _died(self, error: Exception) -> dict:
         """The child is ended; how it came to that, as an error description."""

@@ -637,6 +637,18 @@ def test_a_compiler_that_crashes_or_hangs_costs_one_entry():
     assert results[4]["error"]["type"] == "TimeoutError"
 
 
+def test_a_job_that_a_busy_machine_lets_wait_is_not_out_of_time(monkeypatch):
+    child = compiling._Child(os.getpid(), -1, None)
+    child.began, child.used = time.monotonic() - 5, 10.0
+    for used, wants_more, late in ((10.5, True, False), (10.5, False, True), (11.5, True, True)):
+        monkeypatch.setattr(compiling, "family_time", lambda pid, now=(used, wants_more): now)
+        assert child.out_of_time(1.0) is late
+    child.began -= 10
+    monkeypatch.setattr(compiling, "family_time", lambda pid: (10.5, True))
+    assert child.out_of_time(1.0)
+    assert not child.out_of_time(100.0)
+
+
 def test_no_processes_left_to_fork(monkeypatch):
     def refuse():
         raise BlockingIOError("fork")

@@ -36,8 +36,8 @@ def project(tmp_path):
         (folder / "README.md").write_text(f"# {int(kata[:2])}. A title of its own\n")
     (root / "tests").mkdir()
     shutil.copy(PROJECT / "noxfile.py", root)
-    for name in ("requirements.txt", "requirements-dev.txt", "constraints.txt"):
-        shutil.copy(PROJECT / "tests" / name, root / "tests")
+    for name in ("requirements", "requirements-dev", "requirements-grading", "constraints"):
+        shutil.copy(PROJECT / "tests" / f"{name}.txt", root / "tests")
     return root
 
 
@@ -434,7 +434,8 @@ def test_broken_environment_is_made_anew(fresh):
 def test_maintainers_tools_come_only_when_asked_for(fresh):
     python = again(fresh)
     assert fresh.dev_python("ruff") == python
-    assert fresh.asked[1:] == [["-r", str(fresh.DEV_REQUIREMENTS)]]
+    files = (fresh.DEV_REQUIREMENTS, fresh.GRADING_REQUIREMENTS)
+    assert fresh.asked[1:] == [[word for file in files for word in ("-r", str(file))]]
 
 
 def test_existing_environment_without_the_tools_is_left_alone(fresh, monkeypatch, tmp_path):
@@ -480,7 +481,7 @@ def test_ci_calls_what_the_readme_says():
 
 
 def test_every_requirement_is_pinned():
-    for name in ("requirements.txt", "requirements-dev.txt", "constraints.txt"):
+    for name in ("requirements", "requirements-dev", "requirements-grading", "constraints"):
         for line in (PROJECT / "tests" / name).read_text().splitlines():
             assert re.match(
                 r"$|#|-c |[a-z0-9-]+==\d[\w.]*(; python_version [<>]=? \"3.11\")?$", line

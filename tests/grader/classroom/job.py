@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 
 from .. import wire
+from ..processes import family_time
 from .units import LANES, Unit
 
 TESTS = Path(__file__).resolve().parents[2]
@@ -221,13 +222,7 @@ def _processor_time(nursery) -> float:
     """Seconds of processor time of this process, the nursery and all that they have ended."""
     times = os.times()
     spent = times.user + times.system + times.children_user + times.children_system
-    family, ticks = [nursery._process.pid], 0
-    for pid in family:  # a sandbox is a process or two between the nursery and us
-        with contextlib.suppress(OSError, ValueError):
-            stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            ticks += sum(map(int, stat[11:15]))
-            family += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-    return spent + ticks / os.sysconf("SC_CLK_TCK")
+    return spent + family_time(nursery._process.pid)[0]
 
 
 if __name__ == "__main__":
