@@ -6,7 +6,8 @@ the speed verdict of each reference solution and of a twin that is a quarter slo
 verdicts that flip. Prints a short table; --out FILE keeps everything as JSON.
 
 A file in on_card/NN_slug says in its first line what must come of it: "honest: ..." passes whole,
-"CONCEPT WORDS: ..." fails in that concept with those words in the message.
+"CONCEPT WORDS: ..." fails in that concept with those words in the message ("this|that": with one of
+them, where it depends on the machine which; a longer flush hides what slows the others' Python).
 """
 
 from __future__ import annotations
@@ -105,7 +106,8 @@ def problem(facts: dict, file: Path) -> str:
     if facts["kind"] == "card":
         concept, _, words = wanted.partition(" ")
         told = [c["message"] for c in failed if c["concept"] == concept]
-        return "" if any(words in text for text in told) else f"not caught as it should: {told}"
+        caught = any(word in text for word in words.split("|") for text in told)
+        return "" if caught else f"not caught as it should: {told}"
     return "" if failed else "passes"
 
 

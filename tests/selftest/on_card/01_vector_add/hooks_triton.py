@@ -1,4 +1,4 @@
-"""speed times as long as before: a hook of Triton sleeps in launches of the others"""
+"""speed times as long as before|0.8 passes: a hook of Triton sleeps in launches of the others"""
 
 import time
 

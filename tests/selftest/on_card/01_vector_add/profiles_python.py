@@ -1,4 +1,4 @@
-"""speed times as long as before: a profiler sleeps in the reference solution"""
+"""speed times as long as before|0.8 passes: a profiler sleeps in the reference solution"""
 
 import sys
 import time
