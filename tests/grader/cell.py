@@ -24,13 +24,14 @@ import struct
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 NAME = "katas"  # of the user and the machine that a child sees
 HOME = "/home/katas"  # the only place where it can write
 LOOK_SECONDS = 0.1  # between two looks at what it uses
 MOST_FILES = 20_000  # inodes of its file system
+CARD_MEMORY = 4 << 30  # bytes that a card's driver may take of each process besides
 THREADS = 8  # for each process that it may have
 # Calls of the kernel that a child is refused, by number. Files in memory that have no name are seen
 # by nobody who counts; the others look into processes, or are where kernels were broken before.
@@ -128,6 +129,8 @@ def _keeper(
     _prctl(PDEATHSIG, signal.SIGKILL)
     interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a handler could be called
     _build(limits)
+    if card:
+        limits = replace(limits, memory=limits.memory + CARD_MEMORY)
     _prctl(DUMPABLE, 0)
     base = _anonymous("self")
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})

@@ -58,9 +58,17 @@ MOST_REMARKS = 10_000  # of a child, ahead of one answer
 MOST_HANGS = 3  # after so many the remaining cases of a lane are not tried
 MOST_CRASHES = 5  # the same, if not one case got through
 
-
 # Bubblewrap ends when the thread that started it does: so one that lives as long as this process.
 _starter = ThreadPoolExecutor(1, thread_name_prefix="starter")
+
+
+def _after_fork() -> None:
+    """Threads do not come along into a forked process, which then needs one of its own."""
+    global _starter
+    _starter = ThreadPoolExecutor(1, thread_name_prefix="starter")
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class Ended(NamedTuple):
