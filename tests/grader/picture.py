@@ -145,12 +145,14 @@ def record(run: Run, picture: Picture) -> dict:
     notes: list[dict] = []
     broken = problem(run)
     tensors = tensors_of(run, kept)
+    widen(tensors, kept, places, masks)
     marks: dict[int, dict[str, np.ndarray]] = {}
     if broken is not None:
         notes.append(broken)
     if run.answer.error is None:
         marks = marks_of(run, tensors, notes)
-    out["launches"] = launches(run, kept, places, masks, tensors, loops(source))
+    wrong = bool(notes or run.facts.get("outside"))
+    out["launches"] = launches(run, kept, places, masks, tensors, loops(source), wrong)
     twice(out["launches"], tensors)
     for number, tensor in tensors.items():
         found = marks.get(number, {}) | tensor.pop("marks")
@@ -308,6 +310,17 @@ def tensors_of(run: Run, kept: dict) -> dict[int, dict]:
     return out
 
 
+def widen(tensors: dict[int, dict], kept: dict, places: list, masks: list) -> None:
+    """Draw a workspace as flat memory where kernels use more of it than the view that was noted."""
+    for fact, at, mask in zip(kept["accesses"], places, masks, strict=True):
+        tensor = tensors[fact["buffer"]]
+        sheet, met = tensor["sheet"], at[mask]
+        met = met[(met >= 0) & (met < sheet.elements)]
+        if tensor["role"] == "work" and (sheet.cell_at[met] < 0).any():
+            tensor["shape"] = [sheet.elements]
+            tensor["sheet"] = sheets.Sheet((sheet.elements,), (1,), 0, sheet.elements)
+
+
 def fits(shape, strides, offset: int, pieces: int, elements: int) -> bool:
     """Whether a view lies inside its buffer, and is none of the odd ones that cannot be drawn."""
     if offset < 0 or any(s < 0 for s in strides) or not 0 < math.prod(shape) <= 1 << 22:
@@ -324,8 +337,11 @@ def marks_of(run: Run, tensors: dict[int, dict], notes: list[dict]) -> dict[int,
         if part is None or not usable(run, part, tensor["sheet"].cells):
             continue
         flags = run.coverage(part)
-        filled = run.facts["result"][part].get("kind") == "filled"
-        never = ((flags & (3 if filled else 1)) == 0) & run.due(part)
+        never = ((flags & 1) == 0) & run.due(part)
+        if run.facts["result"][part].get("kind") == "filled":
+            # What torch.zeros has left there may be what belongs there.
+            missed = run.mismatch(part)
+            never &= torch.zeros_like(never) if missed is None else missed.wrong
         again = (flags & 4) > 0
         called = run.called(part) if run.kata.returns else tensor["name"]
         wrong = run.mismatch(part, written_only=True)
@@ -364,7 +380,9 @@ def usable(run: Run, part: int, cells: int) -> bool:
         return False
 
 
-def launches(run: Run, kept: dict, places: list, masks: list, tensors: dict, inside: dict) -> list:
+def launches(
+    run: Run, kept: dict, places: list, masks: list, tensors: dict, inside: dict, wrong: bool
+) -> list:
     """Every launch with its accesses; lays the tensors' sheets out on the way."""
     by_line: dict[tuple, list] = defaultdict(list)
     for fact, at, mask in zip(kept["accesses"], places, masks, strict=True):
@@ -375,7 +393,10 @@ def launches(run: Run, kept: dict, places: list, masks: list, tensors: dict, ins
     all_looks = []
     for fact, at, mask in zip(kept["accesses"], places, masks, strict=True):
         key = fact["launch"], fact["line"], fact["op"], fact["buffer"]
-        look = tensors[key[3]]["sheet"].look(at, mask, rows.get(key, True))
+        sheet = tensors[key[3]]["sheet"]
+        look = sheet.look(at, mask, rows.get(key, True))
+        if not wrong and (look.state == sheets.ASTRAY).any():
+            look = sheet.look(at, mask, False)  # a kernel that is right may go on over an edge
         looks[key[3]].append(look)
         all_looks.append(look)
     for number, tensor in tensors.items():
@@ -478,9 +499,9 @@ def twice(launches: list[dict], tensors: dict[int, dict]) -> None:
         first: dict[int, np.ndarray] = {}
         for access in launch["accesses"]:
             hit = access.pop("hit")
-            if access["op"] != "store":
-                continue
             number = access["tensor"]
+            if access["op"] != "store" or tensors[number]["role"] == "work":
+                continue  # what programs pass to each other is theirs to order
             cells = tensors[number]["sheet"].cells
             writer = first.setdefault(number, np.full(cells, -1, np.int64))
             counts = np.bincount(hit, minlength=cells)

@@ -81,6 +81,10 @@ def main(words: list[str] | None = None) -> int:
         if kata not in kernels():
             stop(f"kata {int(kata[:2])} asks for no kernel: there is nothing to draw")
         data = collect(kata, file, nursery, asked.seed)
+    except Exception as error:
+        stop(
+            f"the picture itself fails, which is no fault of the kernel: {type(error).__name__}: {error}"
+        )
     finally:
         nursery.close()
     try:
@@ -95,4 +99,7 @@ def main(words: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

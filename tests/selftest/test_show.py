@@ -199,6 +199,21 @@ def test_a_row_without_a_mask_sticks_out_over_its_edge(mutant):
     assert data["start"]["program"] == 4
 
 
+@pytest.mark.parametrize(
+    ("kata", "name"),
+    [
+        ("04_bias_gelu", "flat_blocks"),  # goes on from row to row
+        ("15_conv2d", "reordered_by_pytorch"),  # gathers from a padded copy
+        ("17_histogram", "autotuned"),  # leaves zeros where nothing is counted
+        ("21_fused_moe", "sorted_by_own_kernels"),  # workspaces of several kernels
+    ],
+)
+def test_right_kernels_are_drawn_without_a_mistake(draw, kata, name):
+    data = draw(kata, PROJECT / "tests" / "honest" / kata / f"{name}.py")
+    assert data["notes"] == []
+    assert not any(a["outside"] or a["astray"] for a in picture.every(data["launches"]))
+
+
 def test_masked_lanes_of_a_row_are_drawn_at_its_end(solved):
     tensor, hollow = lanes(solved("07_softmax"), 2, "load", "x", MASKED)
     assert {place(tensor, slot) for slot in hollow} == {(2, c) for c in range(48, 64)}
