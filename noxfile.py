@@ -239,7 +239,8 @@ def dev_python(*tools: str) -> str | None:
     if existing_python():
         found = probe(python, *tools)
         return python if found and set(tools) <= found[1] else None
-    install_once(VENV, [DEV_REQUIREMENTS], "ruff, mypy, nox and openai", "a few seconds, 0.1 GB")
+    what = "ruff, mypy, nox, openai and what the class grader needs"
+    install_once(VENV, [DEV_REQUIREMENTS, GRADING_REQUIREMENTS], what, "a few seconds, 0.2 GB")
     return python
 
 

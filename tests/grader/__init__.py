@@ -16,5 +16,6 @@ How a verdict comes about, in the order in which the data flows:
 `plugin`, `scorecard`, `report`      pytest hooks, the JSON file, and the page a learner reads
 `cost`       an estimate for the report, from what the lanes saw anyway
 `selfcheck`  proves that the suites have teeth: mutants fail, honest variants pass
+`classroom`  grades a folder of submissions: a package of its own
 `bench`, `table`   no verdicts: benchmarks over sizes, and the figures in solutions/README.md
 """
