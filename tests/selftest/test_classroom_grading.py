@@ -261,6 +261,18 @@ def test_resuming_grades_what_is_new_and_nothing_else(klass, tmp_path, fake):
     assert table(out)["ben"]["total"] == "85"
 
 
+def test_a_fault_of_the_grader_is_a_row_and_tried_again(klass, tmp_path, fake, monkeypatch):
+    folder, out = klass(anna="good"), tmp_path / "out"
+    judge, fault = fake.judge, {"status": "error", "message": "the grader itself failed: no space"}
+    monkeypatch.setattr(fake, "judge", lambda *words: fault)
+    assert run(folder, "--out", out) == 1
+    assert table(out)["anna"]["status"] == "error"
+    assert "no space" in table(out)["anna"]["note"]
+    monkeypatch.setattr(fake, "judge", judge)
+    assert run(folder, "--out", out, "--resume") == 0
+    assert table(out)["anna"]["total"] == "85"
+
+
 def test_a_changed_suite_is_graded_again(klass, tmp_path, fake, monkeypatch):
     folder = klass(anna="good")
     run(folder, "--out", tmp_path / "out")

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from pathlib import Path
 
 from .. import wire
@@ -141,7 +142,7 @@ def main(line: int, life: int, cores: str = "") -> None:
         if "outline" in asked:
             wire.send(sock, outline(asked["outline"]))
         else:
-            wire.send(sock, judge(asked, bytes(blobs[0]), nursery))
+            wire.send(sock, told(asked, bytes(blobs[0]), nursery))
     nursery.close()
     os._exit(0)  # unloading torch would take a second
 
@@ -185,6 +186,17 @@ def outline(kata: str) -> dict:
         "agent": isinstance(module.KATA, Agent),
         "checks": [check.as_json() | {"title": check.title} for check in checks],
     }
+
+
+def told(asked: dict, content: bytes, nursery) -> dict:
+    """The record of a unit; of a fault that is the grader's own, a record that says so."""
+    try:
+        return judge(asked, content, nursery)
+    except Exception as error:
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(at.filename).name}, line {at.lineno}"
+        text = f"the grader itself failed: {type(error).__name__}: {error} ({where})"
+        return {"status": "error", "message": text}
 
 
 def judge(asked: dict, content: bytes, nursery) -> dict:
