@@ -12,10 +12,14 @@ How a verdict comes about, in the order in which the data flows:
 `talk`, `client`                     in place of lanes where a kata asks for an agent: a scripted
                                      server in the judge, its client in the worker
 `evidence`, `oracle`                 what was seen in one run, held against an fp64 reference
+`sandbox`, `cell`    what a submission sees and may use where a class is graded: the nursery in
+                     bubblewrap (judge side), each child in a cell of its own (worker side)
+`guard`, `signs`     what looks like deceit: replaced functions (worker side), words in the text
 `loading`    imports torch and triton fast, in both processes
 `plugin`, `scorecard`, `report`      pytest hooks, the JSON file, and the page a learner reads
 `cost`       an estimate for the report, from what the lanes saw anyway
 `selfcheck`  proves that the suites have teeth: mutants fail, honest variants pass
+`hostile`    proves that the grader has: attacks are caught, their honest twins pass
 `classroom`  grades a folder of submissions: a package of its own
 `bench`, `table`   no verdicts: benchmarks over sizes, and the figures in solutions/README.md
 """

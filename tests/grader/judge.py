@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import json
 import os
 import secrets
@@ -24,6 +25,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,9 +51,15 @@ HELD_AGAINST = ("suite", "reference")  # files that the speed lane needs besides
 CREDENTIALS = struct.Struct("3i")  # pid, uid, gid as the kernel tells them
 FORGED = ("it answers what nobody asked", "what it answers makes no sense")
 MOST_BYTES, MOST_TIMES = 64 << 20, 8  # of an answer: so many, and so many times what was sent
+DYING_SECONDS = 1.0  # for a child whose line is closed to come to its end, and to be asked how
+KILL_SECONDS = 0.1  # the same, of one that hangs
 MOST_REMARKS = 10_000  # of a child, ahead of one answer
 MOST_HANGS = 3  # after so many the remaining cases of a lane are not tried
 MOST_CRASHES = 5  # the same, if not one case got through
+
+
+# Bubblewrap ends when the thread that started it does: so one that lives as long as this process.
+_starter = ThreadPoolExecutor(1, thread_name_prefix="starter")
 
 
 class Ended(NamedTuple):
@@ -118,7 +126,8 @@ class Nursery:
             MKL_NUM_THREADS="1",
             PYTHONDONTWRITEBYTECODE=os.environ.get("PYTHONDONTWRITEBYTECODE", ""),
         )
-        self._process = subprocess.Popen(
+        start = functools.partial(
+            subprocess.Popen,
             command,
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
@@ -126,6 +135,7 @@ class Nursery:
             cwd=TESTS,
             start_new_session=True,
         )
+        self._process = start() if self.sandbox is None else _starter.submit(start).result()
         theirs.close()
         ours.settimeout(1)
         self._control, self._ready = ours, False
@@ -168,15 +178,16 @@ class Nursery:
             for each in (out_write, *handed):
                 os.close(each)
 
-    def end(self, pid: int, births: int) -> Ended:
+    def end(self, pid: int, births: int, patience: float = KILL_SECONDS) -> Ended:
         """End a child and everything it started.
 
-        `births`: how often the nursery had been started when it forked the child.
+        `births`: how often the nursery had been started when it forked the child; `patience`: seconds
+        in which it may come to its end by itself.
         """
         with self._lock:
             if births == self.births and not self._closed:
                 try:
-                    self._control.sendall(json.dumps({"end": pid}).encode())
+                    self._control.sendall(json.dumps({"end": pid, "patience": patience}).encode())
                     answer = self._answer()
                     return Ended(
                         answer["status"],
@@ -484,7 +495,7 @@ class Child:
     def _died(self, error: Exception) -> dict:
         """The child is ended; how it came to that, as an error description."""
         flooded = self.output.flooded if self.output else ""
-        ended = self.stop()
+        ended = self.stop(KILL_SECONDS if isinstance(error, TimeoutError) else DYING_SECONDS)
         if self._out_of_time():
             return self._overdue()
         limit = ended.limit or flooded
@@ -517,13 +528,15 @@ class Child:
             return fact | {"message": f"it was killed by {name}"}
         return fact | {"message": f"it left with exit code {os.WEXITSTATUS(status)}"}
 
-    def stop(self) -> Ended:
-        """End the child, if there is one."""
+    def stop(self, patience: float | None = None) -> Ended:
+        """End the child, if there is one. It hears that the line is closed, and may end by itself."""
         if self.pid is None:
             return Ended(None, False)
         with contextlib.suppress(OSError):
             self.line.close()
-        ended = self.nursery.end(self.pid, self.births)
+        ended = self.nursery.end(
+            self.pid, self.births, DYING_SECONDS if patience is None else patience
+        )
         if self.output is not None:
             self.output.close()
         self.printed = self.printed or self._said()

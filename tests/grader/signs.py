@@ -26,6 +26,7 @@ WORDS = {
     "puts a tensor class of its own in place": "as_subclass _make_subclass __torch_function__"
     " __torch_dispatch__ TorchDispatchMode TorchFunctionMode",
     "starts threads": "threading _thread",
+    "reaches for names by text": "setattr delattr attrgetter globals locals vars __dict__",
     "reads or writes files": "open fdopen shutil tempfile",
 }
 # Words that are a sign as a name inside some module: os.fork.

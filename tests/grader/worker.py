@@ -95,7 +95,7 @@ def nursery(fd: int, settings: dict) -> None:
                 os.close(each)
             answer: dict = {"pid": pid}
         else:
-            answer = _end(request["end"], children, cells)
+            answer = _end(request["end"], children, cells, request["patience"])
         control.sendall(json.dumps(answer).encode())
     for pid in list(children):
         _end(pid, children, cells)
@@ -103,7 +103,9 @@ def nursery(fd: int, settings: dict) -> None:
     os._exit(0)  # nothing is left to do; unloading torch would take a second
 
 
-def _end(pid: int, children: dict[int, str], cells: cell.Cells | None = None) -> dict:
+def _end(
+    pid: int, children: dict[int, str], cells: cell.Cells | None = None, patience: float = 0.1
+) -> dict:
     """End a child, its process group and whatever it left behind.
 
     Gives the wait status (None for a stranger), whether the child had to be killed, and of one in a
@@ -113,7 +115,8 @@ def _end(pid: int, children: dict[int, str], cells: cell.Cells | None = None) ->
     if directory is None:
         return {"status": None, "alive": False}
     status, alive = None, False
-    for _ in range(20):
+    until = time.monotonic() + patience
+    while time.monotonic() < until:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
             break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -140,3 +141,26 @@ def test_equal_sizes_are_drawn_equal_and_a_seed_draws_the_same_again():
     assert drawn == stated.settled([64], "a").sizes
     assert len({stated.settled([64], seed).sizes["n"] for seed in SEEDS}) > 10
     assert stated.settled([64]).sizes["n"] == 777  # for learners and selfcheck
+
+
+# Cases whose numbers are their point: infinities, ones that an fp16 sum loses, a single bin.
+FIXED = {"special", "odd", "kind", "lift", "bins", "who"}
+
+
+@pytest.mark.parametrize("kata", kernels())
+def test_the_seed_is_in_every_input_but_those_whose_numbers_are_their_point(kata):
+    whole = suite(kata).KATA
+    same = []
+    for stated in whole.cases:
+        one = stated.settled(whole.usual_block)
+        sizes = [n for n in one.sizes.values() if type(n) is int]
+        if math.prod(max(n, 1) for n in sizes) > 300_000 or FIXED & set(one.sizes):
+            continue
+        inputs = whole.of(one.launcher).inputs
+        first, second = (
+            [a for a in inputs(Draw(seed, "x"), **one.sizes) if isinstance(a, torch.Tensor)]
+            for seed in "ab"
+        )
+        if sum(a.numel() for a in first) > 1 and all(map(torch.equal, first, second)):
+            same.append(one.name)
+    assert same == []

@@ -6,12 +6,15 @@ import json
 import os
 import signal
 import subprocess
+import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
-from grader import judge, sandbox
+from grader import sandbox, wire
 from grader.cell import Limits, unpacked
+from grader.evidence import Evidence, NotJudged, Wrong
 from grader.grading import grade
 from grader.judge import Child, Nursery
 
@@ -62,8 +65,13 @@ def loaded(locked_up, tmp_path):
 
 
 def processes_of(nursery: Nursery) -> list[int]:
-    """All descendants of the nursery, as this machine numbers them."""
-    found, queue = [], [nursery._process.pid]
+    """All processes in the sandbox of a nursery, as this machine numbers them."""
+    return below(nursery._process.pid)
+
+
+def below(pid: int) -> list[int]:
+    """All descendants of a process."""
+    found, queue = [], [pid]
     while queue:
         pid = queue.pop()
         try:
@@ -174,6 +182,47 @@ def test_neither_keeper_nor_nursery_can_be_ended_or_stopped(loaded, locked_up):
     assert locked_up.births == births
 
 
+KILLED = """
+import sys, time
+sys.path.insert(0, %r)
+from grader import judge, sandbox
+nursery = judge.Nursery(sandbox.choose("bwrap"))
+child = judge.Child(nursery, "trace", {"file": %r, "launcher": "add"})
+child._start()
+print(nursery._process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@needs_sandbox
+def test_a_judge_that_is_killed_leaves_nothing_running(tmp_path):
+    file = tmp_path / "kernel.py"
+    file.write_text("import os, time\nadd = print\nif os.fork() == 0:\n    time.sleep(600)\n")
+    code = KILLED % (str(PROJECT / "tests"), str(file))
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as killed:
+        first = int(killed.stdout.readline())
+        pids = [first, *below(first)]
+        killed.kill()
+    assert len(pids) >= 5  # bubblewrap, its first process, nursery, keeper, child (and its own)
+    until = time.monotonic() + 20
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert [pid for pid in pids if Path(f"/proc/{pid}").exists()] == []
+
+
+@needs_sandbox
+def test_a_nursery_outlives_the_thread_that_made_it():
+    made = []
+    thread = threading.Thread(target=lambda: made.append(Nursery(sandbox.choose("bwrap"))))
+    thread.start()
+    thread.join()
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            made[0]._process.wait(0.5)
+    finally:
+        made[0].close()
+
+
 # ---- what it may use --------------------------------------------------------------------------
 
 HOG = """
@@ -227,6 +276,18 @@ def test_a_limit_ends_a_file_and_is_named(loaded, locked_up, code, words):
     assert len(processes_of(locked_up)) == ALONE
     child, flags = loaded("add = print\nprint('the next one')")
     assert (child.load_error, child.printed, flags) == (None, "the next one\n", [])
+
+
+@needs_sandbox
+def test_memory_that_nobody_counts_is_refused(loaded):
+    code = (
+        "import ctypes, os\nadd = print\ntry:\n    os.memfd_create('x')\n"
+        "except PermissionError as error:\n    print(error.strerror)\n"
+        "print(ctypes.CDLL(None).ptrace(0, 0, 0, 0))\n"
+    )
+    child, _ = loaded(code)
+    assert child.load_error is None
+    assert child.printed == "Operation not permitted\n-1\n"
 
 
 @needs_sandbox
@@ -367,7 +428,7 @@ def test_the_probe_says_so_when_a_cell_does_not_hold():
     chosen = sandbox.choose("bwrap")
     words = [w for w in chosen.arguments if w not in ("--cap-add", *sandbox.POWERS)]
     tried = subprocess.run(
-        [*words, "--", judge.sys.executable, "-m", "grader.cell"],
+        [*words, "--", sys.executable, "-m", "grader.cell"],
         env=chosen.environment(),
         capture_output=True,
         text=True,
@@ -383,3 +444,44 @@ def test_an_agent_reaches_the_judge_and_nobody_else(locked_up, short_katas):
     card = grade("22_softmax_tool", agent, locked_up, TRACE, "sandbox")
     assert [c.message for c in card.checks if c.status == "failed"] == []
     assert card.success
+
+
+@needs_sandbox
+def test_what_speed_is_held_against_is_gone_before_the_file_is_imported(locked_up, tmp_path):
+    file = tmp_path / "kernel.py"
+    file.write_text("import os\nadd = print\nprint(sorted(os.listdir(os.environ['HOME'])))")
+    held = {name: str(tmp_path / f"{name}.py") for name in ("suite", "reference")}
+    for path in held.values():
+        Path(path).write_text("SECRET = 1\n")
+    child = Child(locked_up, "speed", {"file": str(file), "launcher": "add"} | held)
+    child._start()
+    child.stop()
+    assert "'kernel.py'" in child.printed
+    assert not any(name in child.printed for name in held)
+
+
+@needs_sandbox
+def test_no_word_of_the_seed_goes_in(locked_up, short_katas, monkeypatch):
+    """Neither with a request nor with a case, in any lane."""
+    sent = []
+    real_send, real_spawn = wire.send, Nursery.spawn
+
+    def send(line, message, blobs=()):
+        sent.append(json.dumps(message))
+        real_send(line, message, blobs)
+
+    def spawn(self, lane, request, contents=None):
+        sent.append(json.dumps(request))
+        return real_spawn(self, lane, request, contents)
+
+    monkeypatch.setattr(wire, "send", send)
+    monkeypatch.setattr(Nursery, "spawn", spawn)
+    lanes = {"trace": True, "compile": True, "gpu": False}
+    assert grade(KATA, RIGHT, locked_up, lanes, "ThisIsSecret").success
+    evidence = Evidence(short_katas[KATA], RIGHT, locked_up, {}, "ThisIsSecret")
+    with pytest.raises((NotJudged, Wrong)):
+        evidence.speed()
+    evidence.close()
+    assert any("rounds" in text for text in sent)
+    assert len(sent) > 10
+    assert not any("ThisIsSecret" in text for text in sent)

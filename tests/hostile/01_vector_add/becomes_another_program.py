@@ -1,4 +1,4 @@
-"""check values "breaks off": becomes a program that says nothing.
+"""check values "breaks off|exit code 0": becomes a program that says nothing.
 
 Twin: has_a_main_part.py
 """

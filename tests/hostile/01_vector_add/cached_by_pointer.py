@@ -1,4 +1,4 @@
-"""check contract "(n=": gives the result of an earlier call for the same memory.
+"""check contract "launches no kernel (n=": gives the result of an earlier call for the same memory.
 
 Twin: asks_for_alignment.py, which looks at pointers too.
 """

@@ -1,4 +1,4 @@
-"""check contract "(n=": gives the result of an earlier call for the same shape.
+"""check contract "launches no kernel (n=": gives the result of an earlier call for the same shape.
 
 Twin: keeps_grids_by_shape.py, which keeps what depends on the shape alone.
 """

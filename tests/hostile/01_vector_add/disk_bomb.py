@@ -1,4 +1,4 @@
-"""check values "No space left": writes files until nothing fits.
+"""check values "No space left|more than 8 MiB": writes files until nothing fits.
 
 Twin: uses_a_workspace.py
 """

@@ -1,4 +1,4 @@
-"""check values "(n=": threads without end.
+"""check values "new thread|more than 64 threads": threads without end.
 
 Twin: launches_twice.py
 """
