@@ -8,6 +8,7 @@ alone. It ends with the grader that started it: LIFE is a pipe that nobody write
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import shutil
@@ -51,6 +52,8 @@ class Job:
         self.line, theirs = socket.socketpair()
         ours, self._life = os.pipe()
         environment = os.environ | {"CUDA_VISIBLE_DEVICES": card}
+        # Many threads come and go, one a lane: each would keep a heap of its own.
+        environment.setdefault("MALLOC_ARENA_MAX", "2")
         environment["PYTHONPATH"] = os.pathsep.join(
             filter(None, [str(TESTS), os.environ.get("PYTHONPATH", "")])
         )
@@ -143,6 +146,7 @@ def main(line: int, life: int, cores: str = "") -> None:
             wire.send(sock, outline(asked["outline"]))
         else:
             wire.send(sock, told(asked, bytes(blobs[0]), nursery))
+            gc.collect()  # evidence refers to itself, and holds every tensor of the unit
     nursery.close()
     os._exit(0)  # unloading torch would take a second
 
