@@ -31,6 +31,8 @@ WORDS = (
     "0x \N{SNOWMAN} \x00 \x0c"
 ).split(" ")
 
+NUDGED = b"0123456789+-*/<>%"
+
 
 def truncated(draw: random.Random, source: bytes) -> bytes:
     return source[: draw.randrange(len(source))]
@@ -54,7 +56,15 @@ def shuffled(draw: random.Random, source: bytes) -> bytes:
     return b"".join(lines)
 
 
-SPOIL = (truncated, mutated, random_python, shuffled)
+def nudged(draw: random.Random, source: bytes) -> bytes:
+    """One digit or operator is another one: Python still, and worth some points now and then."""
+    data = bytearray(source)
+    place = draw.choice([n for n, byte in enumerate(data) if byte in NUDGED])
+    data[place] = draw.choice([byte for byte in NUDGED if byte != data[place]])
+    return bytes(data)
+
+
+SPOIL = (truncated, mutated, random_python, shuffled, nudged)
 
 
 def archive(draw: random.Random, source: bytes) -> tuple[str, bytes]:

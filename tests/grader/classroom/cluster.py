@@ -15,6 +15,7 @@ from dataclasses import asdict
 
 from ..scorecard import PROJECT
 from .job import Dead, Job, Late
+from .local import RENEWED, crashed, timed_out
 from .store import Trouble
 from .units import Unit
 
@@ -35,8 +36,6 @@ _jobs: dict[str, Job] = {}  # of this process of Ray's: at most one, by its card
 
 def work(settings: dict, seed: str, what: dict, content: bytes) -> dict:
     """Do one thing here: a unit's record (`what` is a Unit), an outline, or a hello."""
-    from .local import crashed, timed_out
-
     card = os.environ.get("CUDA_VISIBLE_DEVICES", "") if what.get("part") == "gpu" else ""
     try:
         if card not in _jobs:
@@ -87,7 +86,9 @@ class Cluster:
         resources = self._ray.cluster_resources()
         self.cards = int(resources.get("GPU", 0))
         self._most = jobs or AHEAD * max(int(resources.get("CPU", 1)) + self.cards, 1)
-        self._task = self._ray.remote(max_retries=RETRIES)(function or travelling())
+        self._task = self._ray.remote(max_retries=RETRIES, max_calls=RENEWED)(
+            function or travelling()
+        )
 
     def start(self, units: int) -> None:
         """See that a node can work. Raises ValueError if it cannot."""

@@ -73,10 +73,8 @@ class Store:
     def _trouble(self, error: sqlite3.Error) -> Trouble:
         text = str(error)
         if "full" in text or "disk I/O" in text:
-            there = "what is graded so far is kept"
-            return Trouble(
-                f"the disk of {self.path} is full or broken ({text}); {there}: --resume", 1
-            )
+            there = "what is graded so far is kept: free some space, then --resume"
+            return Trouble(f"the disk of {self.path} is full or broken ({text}); {there}", 1)
         if "not a database" in text:
             return Trouble(f"{self.path} is no database of this grader; name another --out")
         return Trouble(f"{self.path}: {text}", 1)
