@@ -251,9 +251,8 @@ def dev_python(*tools: str) -> str | None:
     if existing_python():
         found = probe(python, *tools)
         return python if found and set(tools) <= found[1] else None
-    # What learners and instructors install only when they use it, the tests use too.
-    files = [DEV_REQUIREMENTS, GRADING_REQUIREMENTS]
-    install_once(VENV, files, "ruff, mypy and what only tests need", "a few seconds, 0.2 GB")
+    what = "ruff, mypy, nox, openai and what the class grader needs"
+    install_once(VENV, [DEV_REQUIREMENTS, GRADING_REQUIREMENTS], what, "a few seconds, 0.2 GB")
     return python
 
 

@@ -161,7 +161,10 @@ def _build(limits: Limits) -> None:
     _mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     with open("/proc/sys/user/max_user_namespaces", "w") as most:
         most.write("0")  # in a user namespace of its own a child would have power again
-    _mount("none", "/proc", "", MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    # The rest of /proc stays as it is: NVIDIA's driver names its threads there, or it fails.
+    _mount("/proc/sys", "/proc/sys", "", MS_BIND)
+    flags = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
+    _mount("none", "/proc/sys", "", flags)
     size = f"size={limits.disk},nr_inodes={MOST_FILES},mode=700"
     _mount("tmpfs", HOME, "tmpfs", MS_NOSUID | MS_NODEV, size)
     os.mkdir(f"{HOME}/.shm", 0o700)

@@ -15,6 +15,7 @@ import importlib.util
 import math
 import os
 import random
+import re
 import statistics
 import tempfile
 import time
@@ -224,11 +225,24 @@ def judge(times: Times, marks: tuple[float, float], out_of_time: bool) -> Speed 
 
 @contextlib.contextmanager
 def card_lock(alone: bool) -> Iterator[None]:
-    """Share the card with other runs of the grader, or have it alone (for timing)."""
-    path = Path(tempfile.gettempdir()) / f"katas-card-{os.getuid()}.lock"
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-        yield  # closing the file lets go of the lock
+    """Share the card with other runs of the grader, or have it alone (for timing).
+
+    A run that sees some of the cards only, as each job of a class does, leaves the others alone.
+    """
+    mode = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
+    seen = re.sub(r"[^\w,-]", "_", os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+    with _lock_file("").open("w") as every:
+        fcntl.flock(every, fcntl.LOCK_SH if seen else mode)
+        if not seen:
+            yield  # closing the file lets go of the lock
+            return
+        with _lock_file(f"-{seen[:80]}").open("w") as own:
+            fcntl.flock(own, mode)
+            yield
+
+
+def _lock_file(which: str) -> Path:
+    return Path(tempfile.gettempdir()) / f"katas-card-{os.getuid()}{which}.lock"
 
 
 # ---- the worker's side -----------------------------------------------------------------------

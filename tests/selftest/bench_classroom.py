@@ -10,6 +10,7 @@ their jobs measured it, as a share of the latter.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import statistics
 import sys
 import tempfile
@@ -79,10 +80,11 @@ def lasting(pid: int) -> Iterator[tuple[str, int]]:
     """The grader, its jobs and their nurseries, with the bytes that each holds."""
 
     def children(of: int) -> list[int]:
-        try:
-            return [*map(int, Path(f"/proc/{of}/task/{of}/children").read_text().split())]
-        except OSError:
-            return []
+        found: list[int] = []
+        for listed in Path(f"/proc/{of}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                found += map(int, listed.read_text().split())
+        return sorted(found)
 
     def held(of: int) -> int:
         try:

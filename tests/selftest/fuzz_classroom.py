@@ -2,8 +2,7 @@
 
     python tests/selftest/fuzz_classroom.py [--submissions 2000] [--seed 0]
 
-Marks are earned if the very bytes that were judged, judged again by the learner's own command, get
-the same points.
+Marks are earned if the very bytes that were judged get the same points from the suite alone.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import io
 import json
 import random
 import sqlite3
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -24,12 +22,16 @@ from pathlib import Path
 
 import classroom_work as work
 
+sys.path.insert(0, str(work.TESTS))
+
 KATA = work.KATAS[1]
 WORDS = (
     "def add(x, y): return x lambda : import torch triton tl @triton.jit kernel [ ] ( ) { } = == + "
     "- * ** ... None \\ ''' \"\"\" # \t for in while True yield await async class print raise 1e999 "
     "0x \N{SNOWMAN} \x00 \x0c"
 ).split(" ")
+
+NUDGED = b"0123456789+-*/<>%"
 
 
 def truncated(draw: random.Random, source: bytes) -> bytes:
@@ -54,7 +56,15 @@ def shuffled(draw: random.Random, source: bytes) -> bytes:
     return b"".join(lines)
 
 
-SPOIL = (truncated, mutated, random_python, shuffled)
+def nudged(draw: random.Random, source: bytes) -> bytes:
+    """One digit or operator is another one: Python still, and worth some points now and then."""
+    data = bytearray(source)
+    place = draw.choice([n for n, byte in enumerate(data) if byte in NUDGED])
+    data[place] = draw.choice([byte for byte in NUDGED if byte != data[place]])
+    return bytes(data)
+
+
+SPOIL = (truncated, mutated, random_python, shuffled, nudged)
 
 
 def archive(draw: random.Random, source: bytes) -> tuple[str, bytes]:
@@ -100,9 +110,13 @@ def make(folder: Path, count: int, seed: int) -> None:
 
 
 def unearned(out: Path, most: int) -> list[str]:
-    """Rows with points that the learner's own command does not give, or that no Python file can have."""
+    """Rows with points that the suite alone does not give, or that no such file can have."""
+    from grader.judge import Nursery
+    from grader.sandbox import Limits, choose
+
     facts = json.loads((out / "results.json").read_text(encoding="utf-8"))
     database = sqlite3.connect(out / "grades.sqlite")
+    nursery = Nursery(choose("auto"), Limits())
     found, again = [], 0
     for row in facts["submissions"]:
         if not row["score"]:
@@ -117,34 +131,23 @@ def unearned(out: Path, most: int) -> list[str]:
             found.append(f"{row['student']}: {row['score']} points without a function add")
         elif again < most:
             again += 1
-            points = learner_s_points(data, facts["settings"]["seed"])
+            points = points_alone(data, facts["settings"]["seed"], nursery)
             if points != row["score"]:
-                found.append(f"{row['student']}: {row['score']} points, the learner gets {points}")
-    print(f"{again} rows with points judged once more by the learner's command")
+                found.append(f"{row['student']}: {row['score']} points, judged again {points}")
+    nursery.close()
+    print(f"{again} rows with points judged once more, by the suite alone")
     return found
 
 
-def learner_s_points(data: bytes, seed: str) -> int:
+def points_alone(data: bytes, seed: str, nursery) -> int:
+    """What the suite gives these bytes, without the class grader around it."""
+    from grader.classroom.units import LANES
+    from grader.grading import grade
+
     with tempfile.TemporaryDirectory(prefix="katas-fuzz-") as folder:
-        file = Path(folder, KATA, "kernel.py")
-        file.parent.mkdir()
+        file = Path(folder, "kernel.py")
         file.write_bytes(data)
-        card = Path(folder, "card.json")
-        words = [
-            f"tests/test_{KATA}.py",
-            f"--root={folder}",
-            f"--seed={seed}",
-            f"--scorecard={card}",
-        ]
-        env = work.environment() | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-        subprocess.run(
-            [sys.executable, "-m", "pytest", *words, "--lanes=trace,compile"],
-            cwd=work.PROJECT,
-            env=env,
-            capture_output=True,
-            check=False,
-        )
-        return json.loads(card.read_text())["score"]
+        return grade(KATA, file, nursery, LANES["cpu"], seed).score
 
 
 def main() -> int:

@@ -185,6 +185,17 @@ def test_a_victim_of_another_submission_is_tried_again_alone(klass, tmp_path, mo
     assert len(fake.graded) == 4
 
 
+def test_a_job_is_replaced_after_many_units(klass, tmp_path, monkeypatch, fake):
+    started = []
+    monkeypatch.setattr(local, "RENEWED", 3)
+    start = fake.__init__
+    monkeypatch.setattr(fake, "__init__", lambda *words: (started.append(1), start(*words))[1])
+    folder = klass(**{f"s{number}": f"good {number}" for number in range(8)})
+    assert run(folder, "--out", tmp_path / "out", "--jobs=1") == 0
+    assert len(started) == 3
+    assert {row["total"] for row in table(tmp_path / "out").values()} == {"85"}
+
+
 def test_a_file_that_two_hand_in_is_judged_once_and_flagged(klass, tmp_path, fake):
     stub = (PROJECT / "exercises/01_vector_add/kernel.py").read_text()
     folder = klass(anna="good same", ben="good same", cem=stub, dora=stub)
@@ -259,6 +270,18 @@ def test_resuming_grades_what_is_new_and_nothing_else(klass, tmp_path, fake):
     run(folder, "--out", out, "--resume")
     assert len(fake.graded) == count + 2
     assert table(out)["ben"]["total"] == "85"
+
+
+def test_a_fault_of_the_grader_is_a_row_and_tried_again(klass, tmp_path, fake, monkeypatch):
+    folder, out = klass(anna="good"), tmp_path / "out"
+    judge, fault = fake.judge, {"status": "error", "message": "the grader itself failed: no space"}
+    monkeypatch.setattr(fake, "judge", lambda *words: fault)
+    assert run(folder, "--out", out) == 1
+    assert table(out)["anna"]["status"] == "error"
+    assert "no space" in table(out)["anna"]["note"]
+    monkeypatch.setattr(fake, "judge", judge)
+    assert run(folder, "--out", out, "--resume") == 0
+    assert table(out)["anna"]["total"] == "85"
 
 
 def test_a_changed_suite_is_graded_again(klass, tmp_path, fake, monkeypatch):

@@ -130,13 +130,23 @@ submission_11:
   - :name: Bo
     :sid: "18"
 submission_13: rubbish
+submission_14:
+  :submitters:
+  - :name: Lost
 """
     put("submission_metadata.yml", text.encode())
     found = by_name(taken(["01_vector_add"]))
-    assert [each[0] for each in found] == ["Zoë Ångström", "Bo", "submission_12"]
+    assert [each[0] for each in found] == [
+        "Zoë Ångström",
+        "Bo",
+        "submission_12",
+        "submission_13",
+        "Lost",
+    ]
     assert {*found["Bo", "18"].works} == {"01_vector_add"}
     assert {*found["submission_12", "submission_12"].works} == {"01_vector_add"}
     assert next(iter(found.values())).email == "zoe@example.edu"
+    assert "names a folder that is not there" in found["Lost", "14"].problems[""]
     assert taken.ignored == ["submission_metadata.yml"]
 
 

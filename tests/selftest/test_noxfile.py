@@ -18,6 +18,7 @@ import pytest
 pytest.importorskip("nox")
 
 PROJECT = Path(__file__).resolve().parents[2]
+PINS = sorted(file.name for file in (PROJECT / "tests").glob("*.txt"))
 FAKE_PYTEST = """
 import json, os, sys
 print(json.dumps([sys.argv[1:], os.environ["PYTHONPATH"].split(os.pathsep)[0]]))
@@ -36,8 +37,8 @@ def project(tmp_path):
         (folder / "README.md").write_text(f"# {int(kata[:2])}. A title of its own\n")
     (root / "tests").mkdir()
     shutil.copy(PROJECT / "noxfile.py", root)
-    for name in ("requirements", "requirements-dev", "requirements-grading", "constraints"):
-        shutil.copy(PROJECT / "tests" / f"{name}.txt", root / "tests")
+    for name in PINS:
+        shutil.copy(PROJECT / "tests" / name, root / "tests")
     return root
 
 
@@ -209,6 +210,22 @@ def test_exit_code_is_that_of_the_check(project, tmp_path, fake, code):
     got, _, errors = nox(project, "-s", "check-1", KATAS_PYTHON=python, FAKE_EXIT=str(fake))
     assert got == code
     assert len(errors) == 1
+
+
+@pytest.mark.parametrize(("fake", "code"), [(0, 0), (1, 1), (2, 2)])
+def test_grading_a_class_starts_where_the_command_was_typed(project, tmp_path, fake, code):
+    python = make_environment(tmp_path / "env", "torch", "triton", "numpy", "pytest")
+    package = project / "tests" / "grader" / "classroom"
+    package.mkdir(parents=True)
+    text = (
+        "import os, sys; print(os.getcwd(), *sys.argv[1:]); sys.exit(int(os.environ['FAKE_EXIT']))"
+    )
+    (package / "__main__.py").write_text(text)
+    words = ("-f", str(project / "noxfile.py"), "-s", "grade", "--", "in", "--out", "out")
+    env = dict(KATAS_PYTHON=python, FAKE_EXIT=str(fake))
+    got, printed, said = nox(tmp_path, *words, **env)
+    assert (got, printed) == (code, f"{tmp_path} in --out out\n")
+    assert len(said) == 1
 
 
 def test_benchmark_is_run_by_the_python_of_the_checks(project, tmp_path):
@@ -434,8 +451,16 @@ def test_broken_environment_is_made_anew(fresh):
 def test_maintainers_tools_come_only_when_asked_for(fresh):
     python = again(fresh)
     assert fresh.dev_python("ruff") == python
-    files = (fresh.DEV_REQUIREMENTS, fresh.GRADING_REQUIREMENTS)
+    files = [fresh.DEV_REQUIREMENTS, fresh.GRADING_REQUIREMENTS]
     assert fresh.asked[1:] == [[word for file in files for word in ("-r", str(file))]]
+
+
+def test_grading_a_class_brings_its_packages_and_ray_only_for_a_cluster(fresh):
+    python = again(fresh)
+    assert fresh.grading_python(cluster=False) == python
+    assert fresh.asked[1:] == [["-r", str(fresh.GRADING_REQUIREMENTS)]]
+    fresh.grading_python(cluster=True)
+    assert fresh.asked[2:] == [["-r", str(fresh.CLUSTER_REQUIREMENTS)]]
 
 
 def test_existing_environment_without_the_tools_is_left_alone(fresh, monkeypatch, tmp_path):
@@ -481,7 +506,7 @@ def test_ci_calls_what_the_readme_says():
 
 
 def test_every_requirement_is_pinned():
-    for name in ("requirements", "requirements-dev", "requirements-grading", "constraints"):
+    for name in PINS:
         for line in (PROJECT / "tests" / name).read_text().splitlines():
             assert re.match(
                 r"$|#|-c |[a-z0-9-]+==\d[\w.]*(; python_version [<>]=? \"3.11\")?$", line

@@ -279,3 +279,28 @@ def test_what_a_suite_states_works_where_the_inputs_are(kata):
             assert want.device.type == "meta"
             if want.dtype.is_floating_point:
                 assert statement.allowed_error(part, want, arguments).device.type == "meta"
+
+
+def test_jobs_with_a_card_each_do_not_wait_for_each_other(tmp_path, monkeypatch):
+    """Timing on one card excludes runs on that card, and runs that see all cards, but no other card."""
+    monkeypatch.setattr(speed.tempfile, "gettempdir", lambda: str(tmp_path))
+    flock = speed.fcntl.flock
+    without_waiting = speed.fcntl.LOCK_NB
+    monkeypatch.setattr(
+        speed.fcntl, "flock", lambda file, mode: flock(file, mode | without_waiting)
+    )
+
+    def free(cards: str, alone: bool) -> bool:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", cards)
+        try:
+            with speed.card_lock(alone):
+                return True
+        except BlockingIOError:
+            return False
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    with speed.card_lock(alone=True):
+        assert free("1", alone=True)
+        assert not free("0", alone=False)
+        assert not free("", alone=True)
+    assert free("0", alone=True)

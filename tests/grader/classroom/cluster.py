@@ -15,6 +15,7 @@ from dataclasses import asdict
 
 from ..scorecard import PROJECT
 from .job import Dead, Job, Late
+from .local import RENEWED, crashed, timed_out
 from .store import Trouble
 from .units import Unit
 
@@ -35,8 +36,6 @@ _jobs: dict[str, Job] = {}  # of this process of Ray's: at most one, by its card
 
 def work(settings: dict, seed: str, what: dict, content: bytes) -> dict:
     """Do one thing here: a unit's record (`what` is a Unit), an outline, or a hello."""
-    from .local import crashed, timed_out
-
     card = os.environ.get("CUDA_VISIBLE_DEVICES", "") if what.get("part") == "gpu" else ""
     try:
         if card not in _jobs:
@@ -75,7 +74,7 @@ class Cluster:
         source: Callable[[str], bytes],
         address: str | None = None,
         jobs: int | None = None,
-        function: Callable = work,
+        function: Callable | None = None,
     ):
         self.settings, self.seed, self.source = settings, seed, source
         self.environments: list[dict] = []
@@ -87,14 +86,24 @@ class Cluster:
         resources = self._ray.cluster_resources()
         self.cards = int(resources.get("GPU", 0))
         self._most = jobs or AHEAD * max(int(resources.get("CPU", 1)) + self.cards, 1)
-        self._task = self._ray.remote(max_retries=RETRIES)(_travelling(function))
+        self._task = self._ray.remote(max_retries=RETRIES, max_calls=RENEWED)(
+            function or travelling()
+        )
 
     def start(self, units: int) -> None:
         """See that a node can work. Raises ValueError if it cannot."""
         self._ask({})
 
     def _ask(self, what: dict) -> dict:
-        return self._answer(self._ray.get(self._send(what, b"", num_cpus=1)))
+        return self._answer(self._get(self._send(what, b"", num_cpus=1)))
+
+    def _get(self, reference) -> dict:
+        """What a task gave. Raises Trouble for a fault in it; what Ray lost is a RayError."""
+        try:
+            return self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError as error:
+            reason = (str(error).strip().splitlines() or ["?"])[-1][:200]
+            raise Trouble(f"a task fails on the cluster: {reason}", 1) from None
 
     def _send(self, what: dict, content: bytes, **resources):
         task = self._task.options(**resources)
@@ -124,10 +133,7 @@ class Cluster:
             (done, *_), _ = self._ray.wait(list(self._pending), num_returns=1)
             unit = self._pending.pop(done)
             try:
-                return unit, self._answer(self._ray.get(done))
-            except self._ray.exceptions.RayTaskError as error:
-                reason = (str(error).strip().splitlines() or ["?"])[-1][:200]
-                raise Trouble(f"a task fails on the cluster: {reason}", 1) from None
+                return unit, self._answer(self._get(done))
             except self._ray.exceptions.RayError as error:
                 self.losses[unit] += 1
                 if self.losses[unit] >= MOST_LOSSES:
@@ -179,19 +185,18 @@ def connect(address: str | None):
     return ray
 
 
-def _travelling(function: Callable) -> Callable:
-    """A function that Ray can carry to a node where grader is not on the path yet."""
-    module, name = function.__module__, function.__qualname__
-    here = module == __name__
+def travelling() -> Callable:
+    """`work`, as Ray can carry it to where grader is not on the path yet: a function within one."""
 
     def task(settings, seed, what, content):
         import importlib
+        import os
         import sys
 
-        tests = os.path.join(os.getcwd(), "tests")
+        tests = os.path.join(os.getcwd(), "tests")  # of the repository that has travelled
         if tests not in sys.path:
             sys.path.insert(0, tests)
-        called = getattr(importlib.import_module(module), name) if here else function
-        return called(settings, seed, what, content)
+        module = importlib.import_module("grader.classroom.cluster")
+        return module.work(settings, seed, what, content)
 
     return task

@@ -67,7 +67,9 @@ def _look(entry: layouts.Entry, known: Sequence[str], submission: Submission) ->
     """Every file of a submission, its archives opened; what cannot be opened is a problem."""
     wanted = wanted_of(known)
     found: list[Found] = []
-    reasons: list[str] = []
+    reasons: list[str] = (
+        [] if entry.parts else [f"{layouts.METADATA} names a folder that is not there"]
+    )
     for path, name in entry.parts:
         try:
             if path.is_symlink():

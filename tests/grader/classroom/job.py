@@ -8,6 +8,7 @@ alone. It ends with the grader that started it: LIFE is a pipe that nobody write
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import shutil
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from pathlib import Path
 
 from .. import wire
@@ -51,6 +53,8 @@ class Job:
         self.line, theirs = socket.socketpair()
         ours, self._life = os.pipe()
         environment = os.environ | {"CUDA_VISIBLE_DEVICES": card}
+        # Many threads come and go, one a lane: each would keep a heap of its own.
+        environment.setdefault("MALLOC_ARENA_MAX", "2")
         environment["PYTHONPATH"] = os.pathsep.join(
             filter(None, [str(TESTS), os.environ.get("PYTHONPATH", "")])
         )
@@ -142,7 +146,8 @@ def main(line: int, life: int, cores: str = "") -> None:
         if "outline" in asked:
             wire.send(sock, outline(asked["outline"]))
         else:
-            wire.send(sock, judge(asked, bytes(blobs[0]), nursery))
+            wire.send(sock, told(asked, bytes(blobs[0]), nursery))
+            gc.collect()  # evidence refers to itself, and holds every tensor of the unit
     nursery.close()
     os._exit(0)  # unloading torch would take a second
 
@@ -186,6 +191,17 @@ def outline(kata: str) -> dict:
         "agent": isinstance(module.KATA, Agent),
         "checks": [check.as_json() | {"title": check.title} for check in checks],
     }
+
+
+def told(asked: dict, content: bytes, nursery) -> dict:
+    """The record of a unit; of a fault that is the grader's own, a record that says so."""
+    try:
+        return judge(asked, content, nursery)
+    except Exception as error:
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(at.filename).name}, line {at.lineno}"
+        text = f"the grader itself failed: {type(error).__name__}: {error} ({where})"
+        return {"status": "error", "message": text}
 
 
 def judge(asked: dict, content: bytes, nursery) -> dict:

@@ -65,6 +65,12 @@ def entries(folder: Path) -> tuple[list[Entry], list[str]]:
         kept.parts.append((path, inside or name))
         kept.late |= entry.late
     listed = []
+    names = {path.name for path in paths}
+    for folder_name in sorted(people.keys() - names):
+        if GRADESCOPE.fullmatch(
+            folder_name
+        ):  # named, and not there: whose work is it that is lost?
+            found["", folder_name, ""] = Entry(folder_name, folder_name)
     for entry in found.values():
         listed += _named(entry, people)
     return listed, ignored

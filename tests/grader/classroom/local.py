@@ -17,6 +17,7 @@ from pathlib import Path
 from .job import Dead, Job, Late
 from .units import PARTS, Unit
 
+RENEWED = 200  # units, after which a job is replaced: what a library keeps does not pile up
 CLOSE_SECONDS = 5.0  # for a job that has nothing to do to put its things away
 CARD_CORES = 2  # of a job with a card: what feeds the card should not wait for its judge
 
@@ -127,7 +128,7 @@ class _Slot(threading.Thread):
     def __init__(self, engine: Local, part: str, card: str, cores: set[int], job: Job | None):
         super().__init__(daemon=True)
         self.engine, self.part, self.card, self.cores, self.job = engine, part, card, cores, job
-        self.busy = False
+        self.busy, self.units = False, 0
 
     def run(self) -> None:
         engine = self.engine
@@ -141,6 +142,10 @@ class _Slot(threading.Thread):
             except Exception as error:
                 engine._results.put(error)
             self.busy = False
+            self.units += 1
+            if self.job is not None and self.units % RENEWED == 0:
+                self.job.end(patience=CLOSE_SECONDS)
+                self.job = None
         if self.job is not None:
             self.job.end(patience=CLOSE_SECONDS)
 

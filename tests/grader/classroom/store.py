@@ -73,10 +73,8 @@ class Store:
     def _trouble(self, error: sqlite3.Error) -> Trouble:
         text = str(error)
         if "full" in text or "disk I/O" in text:
-            there = "what is graded so far is kept"
-            return Trouble(
-                f"the disk of {self.path} is full or broken ({text}); {there}: --resume", 1
-            )
+            there = "what is graded so far is kept: free some space, then --resume"
+            return Trouble(f"the disk of {self.path} is full or broken ({text}); {there}", 1)
         if "not a database" in text:
             return Trouble(f"{self.path} is no database of this grader; name another --out")
         return Trouble(f"{self.path}: {text}", 1)
@@ -117,9 +115,10 @@ class Store:
     # ---- results -----------------------------------------------------------------------------
 
     def put(self, unit: Unit, suite: str, conditions: str, record: dict) -> None:
-        """A result, for good: the first one for a key stays."""
+        """A result, for good: the first one for a key stays, unless it tells of the grader's own fault."""
         values = (*unit.key, suite, conditions, json.dumps(record))
-        self._run("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?)", values)
+        again = 'DO UPDATE SET record = excluded.record WHERE record LIKE \'{"status": "error"%\''
+        self._run(f"INSERT INTO results VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT {again}", values)
 
     def get(self, unit: Unit, suite: str, conditions: str) -> dict | None:
         where = "sha = ? AND kata = ? AND part = ? AND suite = ? AND conditions = ?"
