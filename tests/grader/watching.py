@@ -79,7 +79,8 @@ class Watch:
         self.turn = 0
         self.reading = False  # something that a verdict must not wipe away: a hint, say
         row = next(row for row in status.rows() if row.kata == kata)
-        self.state, self.body = LOADING, "\n".join(status.what_now(row))
+        self.state = LOADING
+        self.body: str | Callable[[], str] = lambda: "\n".join(status.what_now(row))
 
     # ---- events --------------------------------------------------------------------------------
 
@@ -153,13 +154,14 @@ class Watch:
                 points = f"{card.score} of {card.max_score} points"
                 self.show(f"checked: {points}; r shows more", self.body)
             return
-        page = page_of(verdict, self.file)
-        if verdict.whole:
-            self.show("", page + (self.congratulations() if verdict.card.success else ""))
-            return
         failed = any(check.status == "failed" for check in verdict.card.checks)
-        so_far = "checking the rest..." if failed else "right so far, checking the rest..."
-        self.show(so_far, page)
+        state = "checking the rest..." if failed else "right so far, checking the rest..."
+
+        def page() -> str:
+            end = verdict.whole and verdict.card.success
+            return page_of(verdict, self.file) + (self.congratulations() if end else "")
+
+        self.show("" if verdict.whole else state, page)
 
     def congratulations(self) -> str:
         solution = f"solutions/{self.kata}/kernel.py"
@@ -177,7 +179,7 @@ class Watch:
         if self.judge is not None:
             self.turn = self.judge.begin()
         self.kata = row.kata
-        self.read("\n".join(status.what_now(row)))
+        self.read(lambda: "\n".join(status.what_now(row)))
 
     def start(self, state: str, session: str) -> None:
         """Call another session of nox, and show what it says."""
@@ -193,12 +195,13 @@ class Watch:
 
     # ---- the page ------------------------------------------------------------------------------
 
-    def read(self, body: str) -> None:
+    def read(self, body: str | Callable[[], str]) -> None:
         """Show something that stays until the next save or key."""
         self.reading = True
         self.show("" if self.judge is not None else LOADING, body)
 
-    def show(self, state: str, body: str) -> None:
+    def show(self, state: str, body: str | Callable[[], str]) -> None:
+        """A new page. A function gives the body anew when the terminal has changed its size."""
         self.state, self.body = state, body
         self.draw()
 
@@ -209,7 +212,8 @@ class Watch:
         lines = head.splitlines() + ([self.state] if self.state else [])
         keys = status.wrapped("   ".join(f"{key} {what}" for key, what in KEYS.items()))
         room = size.lines - len(lines) - len(keys.splitlines()) - 3
-        body = fitted(self.body.strip("\n").splitlines(), room)
+        text = self.body if isinstance(self.body, str) else self.body()
+        body = fitted(text.strip("\n").splitlines(), room)
         self._draw("\n".join([*lines, "", *body, "", keys]))
 
 

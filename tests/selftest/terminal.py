@@ -40,6 +40,7 @@ class Screen:
             stdout=theirs,
             stderr=theirs,
             start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C is a signal
         )
         os.close(theirs)
         self.raw = ""
@@ -81,14 +82,15 @@ class Screen:
         self.forget()
         os.write(self.fd, key.encode())
 
-    def end(self, seconds: float = 20) -> int:
+    def end(self, seconds: float = 20, close: bool = True) -> int:
         """The exit code, once it has ended; whatever is left of it after that is killed."""
         until = time.monotonic() + seconds
         while self.process.poll() is None and time.monotonic() < until:
             self.read(0.05)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        os.close(self.fd)
+        if close:
+            os.close(self.fd)
         return self.process.wait()
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -130,7 +130,6 @@ def test_show_calls_the_session_of_that_name(watch):
 
 def test_a_narrow_and_short_terminal(watch):
     watch.resize(50, 24)
-    os.kill(watch.process.pid, signal.SIGWINCH)
     watch.press("r")
     page = watch.wait("of 100 points")
     lines = page.rstrip("\n").splitlines()
@@ -138,6 +137,17 @@ def test_a_narrow_and_short_terminal(watch):
     assert len(lines) < 24
     assert lines[-1].rstrip().endswith("q quit")
     assert "Next:" in page
+
+
+def test_ctrl_c_ends_it_at_once_and_the_terminal_is_as_before(watch):
+    other = watch_in(watch.folder.parent, "2")
+    before = termios.tcgetattr(other.fd)
+    other.wait("loading the judge")
+    other.press("\x03")
+    assert other.end(close=False) == 0
+    assert "Traceback" not in other.raw
+    assert termios.tcgetattr(other.fd) == before
+    os.close(other.fd)
 
 
 def test_without_a_terminal_it_is_one_line_and_exit_2():
