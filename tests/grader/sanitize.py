@@ -178,16 +178,27 @@ def run_tool(program: str, tool: str, kata: str) -> tuple[str, int | None]:
     return done.stdout, done.returncode
 
 
+def alike(found: Counter[Finding]) -> list[tuple[Finding, int]]:
+    """One finding for all of a line that differ in numbers alone, as each thread has its own."""
+    kinds: dict[tuple[int, str], tuple[Finding, int]] = {}
+    for finding, times in found.items():
+        kind = finding.line, re.sub(r"[\d,]+", "#", finding.text)
+        first, before = kinds.get(kind, (finding, 0))
+        kinds[kind] = first, before + times
+    return sorted(kinds.values(), key=lambda item: -item[1])
+
+
 def report(tool: str, text: str, code: int | None) -> tuple[bool, str]:
     """Whether a tool found the kernel in order, and what to say about it."""
     found = findings(text)
     if found:
         lines = [f"  FAIL  {tool:<10} {TOOLS[tool]}"]
-        for finding, times in sorted(found.items(), key=lambda item: -item[1])[:MOST_LINES]:
-            often = f" ({times:,} times)" if times > 1 else ""
+        kinds = alike(found)
+        for finding, times in kinds[:MOST_LINES]:
+            often = f" ({times:,} times, or much like it)" if times > 1 else ""
             lines.append(wrapped(f"{finding}{often}", " " * 19))
-        if len(found) > MOST_LINES:
-            lines.append(" " * 19 + f"and {len(found) - MOST_LINES} findings more")
+        if len(kinds) > MOST_LINES:
+            lines.append(" " * 19 + f"and {len(kinds) - MOST_LINES} findings more")
         return False, "\n".join(lines)
     if code is None:
         return False, f"  --    {tool:<10} " + f"took more than {SECONDS} seconds: not judged"
