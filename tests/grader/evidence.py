@@ -334,7 +334,8 @@ class Run:
         where, kind = error["where"], error.get("type", "")
         text = f"{kind}: {error.get('message', '')}".strip().rstrip(":")
         asserted = kind == "AssertionError" and where != "kernel" and self._says(line, "cuda")
-        no_card = asserted or "not compiled with CUDA" in text or "NVIDIA driver" in text
+        said = ("not compiled with CUDA", "NVIDIA driver", "No CUDA GPUs", "No HIP GPUs")
+        no_card = asserted or any(words in text for words in said)
         if no_card and self.lane in ("trace", "compile"):
             text += ". Here the tensors are on the CPU: write device=x.device, and leave out "
             text += "assertions about the device"

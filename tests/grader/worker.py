@@ -864,6 +864,50 @@ class TunerHook:
         Autotuner.run = run
 
 
+class Event:
+    """Stands in for torch.cuda.Event where every launch is done when it returns."""
+
+    def __init__(self, *arguments, **options):
+        pass
+
+    def record(self, stream=None) -> None:
+        pass
+
+    wait = record
+
+    def synchronize(self) -> None:
+        pass
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, later) -> float:
+        return 0.0
+
+
+class Stream:
+    """Stands in for torch.cuda.Stream: there is nothing to wait for."""
+
+    cuda_stream = 0
+
+    def __init__(self, *arguments, **options):
+        pass
+
+    def wait_stream(self, stream) -> None:
+        pass
+
+    wait_event = wait_stream
+
+    def synchronize(self) -> None:
+        pass
+
+    def query(self) -> bool:
+        return True
+
+    def record_event(self, event=None) -> Event:
+        return event or Event()
+
+
 def pretend_gpu() -> None:
     """Answer the questions launchers ask about the card, on a machine that has none.
 
@@ -891,6 +935,12 @@ def pretend_gpu() -> None:
     torch.cuda.synchronize = lambda *a, **k: None
     torch.cuda.set_device = lambda *a, **k: None
     torch.cuda.device = lambda *a, **k: contextlib.nullcontext()
+    torch.cuda.Stream, torch.cuda.Event = Stream, Event
+    torch.cuda.current_stream = torch.cuda.default_stream = lambda *a, **k: Stream()
+    torch.cuda.stream = lambda *a, **k: contextlib.nullcontext()
+    torch.Tensor.record_stream = lambda *a, **k: None
+    # Where there is a card, these lanes leave it alone: it could only say that memory runs out.
+    os.environ["CUDA_VISIBLE_DEVICES"] = os.environ["HIP_VISIBLE_DEVICES"] = ""
     from .compiling import pretend_driver
 
     pretend_driver()
