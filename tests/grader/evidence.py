@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import torch
 
@@ -1210,7 +1210,7 @@ class Evidence(Collected):
                 case = Case("speed", {}, "at the size that speed is measured at", name)
                 Run(self, "speed", case, None, [], answer)._explain(answer.error)
             if "refused" in answer.facts:
-                raise Wrong(str(answer.facts["refused"])[:500], "speed")
+                self._refuse(str(answer.facts["refused"])[:500])
             try:
                 if times is None:
                     times = Times.empty(answer.facts)
@@ -1222,9 +1222,14 @@ class Evidence(Collected):
                 text = "the process that measures does not answer as it should"
                 raise Wrong(text, "speed") from None
             if refused:
-                raise Wrong(refused, "speed")
+                self._refuse(refused)
             if speed is not None:
                 return speed
+
+    def _refuse(self, reason: str) -> NoReturn:
+        """Figures that are not to be believed fail, and are something for an instructor to see."""
+        self.flag("refused speed", reason)
+        raise Wrong(reason, "speed")
 
     def trace(self, *groups: str, every_config: bool = False) -> list[Run]:
         """The traced runs of these groups, of an autotuned kernel with one config or with each.

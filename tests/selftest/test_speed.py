@@ -2,10 +2,13 @@
 
 import random
 import statistics
+from types import SimpleNamespace
 
 import pytest
 import torch
 from grader import grading, speed
+from grader.evidence import Evidence, Wrong
+from grader.judge import Answer
 from grader.speed import CardDraw, Speed, Times, interval, judge, refusal
 
 MARKS = (0.8, 0.95)
@@ -148,6 +151,17 @@ def test_the_line_of_words():
 
 
 # ---- what is refused -------------------------------------------------------------------------
+
+
+def test_a_refusal_fails_and_is_something_for_an_instructor_to_see():
+    flags: list[tuple[str, str]] = []
+    evidence = SimpleNamespace(flag=lambda *words: flags.append(words))
+    evidence._refuse = lambda reason: Evidence._refuse(evidence, reason)
+    child = SimpleNamespace(call=lambda *_: Answer({"refused": "an answer is kept"}))
+    with pytest.raises(Wrong, match="an answer is kept") as caught:
+        Evidence.measure(evidence, child)
+    assert caught.value.cause == "speed"
+    assert flags == [("refused speed", "an answer is kept")]
 
 
 def test_honest_figures_are_believed():
