@@ -209,7 +209,7 @@ def test_mask(kernel):
 
 @check("values", points=10)
 def test_values(kernel):
-    """Weight and bias are applied; what is wrong, if anything, is one mean and one scale a row."""
+    """Weight and bias are applied (mean and scale of each row are a matter of reduction)."""
 
     def ask(run: Run) -> None:
         run.kernel_ran()

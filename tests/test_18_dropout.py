@@ -5,10 +5,11 @@ import math
 
 import torch
 from grader import checks
-from grader.evidence import Run, Unusable, Wrong, plural
+from grader.evidence import Run, Unusable, Wrong
 from grader.grading import check
 from grader.kata import Cost, Kata, case
 from grader.oracle import EPS32
+from grader.words import plural
 
 F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
 BACKWARD = "dropout_backward"
@@ -202,7 +203,7 @@ def test_mask(kernel):
 def test_values(kernel):
     """Each element is 0 or x / (1 - p), and a share of 1 - p is kept."""
     checks.values(kernel)
-    checks.each(kernel.trace("many"), lambda run: run.right(written_only=True))
+    checks.each(kernel.trace("full", "many"), lambda run: run.right(written_only=True))
 
 
 @check("values", points=10)

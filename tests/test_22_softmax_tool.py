@@ -197,14 +197,14 @@ def test_unknown_tool(kernel):
 
 @check("robust", points=4)
 def test_bad_json(kernel):
-    """So are arguments that are no JSON object."""
+    """Arguments that are not a JSON object are answered with an error."""
     for talk in kernel.talks("bad json"):
         talk.refused(1, "robust")
 
 
 @check("robust", points=5)
 def test_bad_values(kernel):
-    """So are values that are no list of finite numbers."""
+    """Values that are not a list of finite numbers are answered with an error."""
     for talk in kernel.talks("bad values"):
         talk.refused(1, "robust")
     for talk in kernel.talks("too large"):  # an error, or what the softmax is after all
@@ -214,7 +214,7 @@ def test_bad_values(kernel):
 
 @check("robust", points=4)
 def test_softmax_fails(kernel):
-    """So is a softmax that raises; a call beside a bad one is served."""
+    """A softmax that raises is answered with an error; a valid call beside a bad one is served."""
     for talk in kernel.talks("fails", "beside"):
         talk.refused(1, "robust")
     for talk in kernel.talks("beside"):

@@ -17,6 +17,7 @@ How a verdict comes about, in the order in which the data flows:
 `guard`, `signs`     what looks like deceit: replaced functions (worker side), words in the text
 `loading`, `processes`   load torch and triton fast; how much processor time a process has had
 `plugin`, `scorecard`, `report`      pytest hooks, the JSON file, and the page a learner reads
+`words`      numbers in sentences
 `cost`       an estimate for the report, from what the lanes saw anyway
 `progress`   where a learner is: one file, written by every check of exercises/
 `status`, `clues`, `stubs`   what is told from it: where you are, hints, the way back to a stub

@@ -20,10 +20,10 @@ from .evidence import (
     Waits,
     Wrong,
     grid_text,
-    plural,
 )
 from .judge import Answer
 from .kata import Case
+from .words import are, plural
 
 NARROW = ("f16", "bf16")  # as Triton's IR names them
 IDLE_ALLOWED = 8  # idle programs that may come with a larger size before it counts as waste
@@ -107,8 +107,8 @@ def offsets(kernel: Evidence) -> None:
         blame = run.blame() if run.elements else None
         if blame and blame.concept == "grid":
             raise Wrong(
-                f"even on a grid of {grid_text(run.writer_of(blame.part))} programs "
-                f"{run.left_out(blame)} ({run.label})",
+                f"{run.left_out(blame)} ({run.label}), even with the grid "
+                f"{grid_text(run.writer_of(blame.part))}: the offsets leave them out",
                 "offsets",
             )
 
@@ -335,7 +335,7 @@ def every_config(kernel: Evidence, concept: str) -> None:
             run.no_lane_outside()
         blame = run.blame() if run.elements else None
         if blame:
-            raise Wrong(f"with {which} {run.left_out(blame)} ({run.case.name})", concept)
+            raise Wrong(f"with {which}, {run.left_out(blame)} ({run.case.name})", concept)
         try:
             run.right(cause=concept)
         except Wrong:
@@ -402,7 +402,9 @@ def reads_all(run: Run) -> None:
     """accumulate: the kernel reads each element of its first input at least once."""
     unread = never_read(run, run.kata.parameters[0])
     if unread > 0:
-        raise Wrong(f"{unread:,} columns are never read ({run.label})", "accumulate")
+        raise Wrong(
+            f"{plural(unread, 'column')} {are(unread)} never read ({run.label})", "accumulate"
+        )
 
 
 def reads(names: str, cause: str) -> Callable[[Run], None]:
@@ -412,7 +414,8 @@ def reads(names: str, cause: str) -> Callable[[Run], None]:
         for name in names.split():
             unread = never_read(run, name)
             if unread > 0:
-                raise Wrong(f"{unread:,} elements of {name} are never read ({run.label})", cause)
+                text = f"{plural(unread, 'element')} of {name} {are(unread)} never read"
+                raise Wrong(f"{text} ({run.label})", cause)
 
     return ask
 
@@ -429,7 +432,8 @@ def writes_all(run: Run) -> None:
     run.kernel_ran()
     unwritten = int(((run.coverage() & 1) == 0).sum())
     if unwritten:
-        raise Wrong(f"{unwritten:,} columns are never written ({run.label})", "accumulate")
+        text = f"{plural(unwritten, 'column')} {are(unwritten)} never written ({run.label})"
+        raise Wrong(text, "accumulate")
 
 
 def walks(runs: list[Run], widest: int) -> None:
@@ -533,7 +537,7 @@ def compiled_launches(kernel: Evidence) -> list[dict]:
             raise Wrong(text, "robust", error.get("line"))
     launches = [x for x in launches if x["ok"]]
     if not launches:
-        raise Wrong("no kernel reaches the compiler", "robust")
+        raise Wrong("nothing could be compiled: does the launcher launch a kernel?", "robust")
     return launches
 
 
@@ -544,7 +548,10 @@ def compiles(kernel: Evidence) -> None:
         chances.setdefault((launch["case"], launch["kernel"]), []).append(launch)
     for (case, _), launches in chances.items():
         if all(launch["fits"] is False for launch in launches):
-            raise Wrong(f"{launches[0]['fits_note']} ({case})", "robust")
+            note = launches[0]["fits_note"]
+            cure = "num_warps" if "threads" in note else "num_stages"
+            text = f"the kernel {note}: use smaller blocks or fewer {cure} ({case})"
+            raise Wrong(text, "robust")
     with contextlib.suppress(NotJudged):  # what only a GPU can run may still be compiled
         needs_values(kernel, "robust")
 
@@ -602,7 +609,9 @@ def tensor_cores(kernel: Evidence, but: str = "") -> None:
                 )
         if launch["dots"] and not launch["tensor_cores"]:
             raise Wrong(
-                f"no tensor-core instruction in the code for {launch['target']}", "accumulate"
+                f"no tensor-core instruction in the code for {launch['target']}: give tl.dot fp16 or "
+                "bf16 blocks of at least 16 each way",
+                "accumulate",
             )
 
 

@@ -24,6 +24,7 @@ from .judge import CARD_SECONDS, SET_UP_SECONDS, Answer, Child, Nursery
 from .kata import Case, Draw, Kata, Statement
 from .speed import ROUNDS, SECONDS, Speed, Times, card_lock, judge, refusal
 from .watch import as_written
+from .words import are, plural
 
 MOST_CONFIGS = 32  # configs of an autotuner that are run by themselves in the trace lane
 EACH_CONFIG = ("full", "ragged", "order")  # groups that are run with every config
@@ -193,7 +194,7 @@ class Run:
     def share(self, count, part: int) -> str:
         """So many of a result's elements: "3 of 8 elements"; of several results, it is named."""
         of = "" if len(self.parts) == 1 else f" of {self.called(part)}"
-        return f"{int(count):,} of {self.size(part):,} elements{of}"
+        return f"{int(count):,} of {plural(self.size(part), 'element')}{of}"
 
     def wrote(self, part: int | None = None) -> bool:
         """Whether kernels wrote some of a result, or had nothing to write there; of any by default."""
@@ -258,7 +259,7 @@ class Run:
             if hazard["kind"] in ("changed-outside", "foreign-read"):
                 what = hazard["buffer"] or "a tensor"
                 how = (
-                    f"{hazard['count']} elements of {what} changed while no kernel was running"
+                    f"{plural(hazard['count'], 'element')} of {what} changed while no kernel was running"
                     if hazard["kind"] == "changed-outside"
                     else f"the kernel reads {what}, which is neither an input nor new memory"
                 )
@@ -471,7 +472,8 @@ class Run:
 
     def left_out(self, blame: Blame) -> str:
         """How many elements are blamed for: "3 of 8 elements are never written"."""
-        return f"{self.share(blame.missing.sum(), blame.part)} are never written"
+        count = int(blame.missing.sum())
+        return f"{self.share(count, blame.part)} {are(count)} never written"
 
     def programs_needed(self, launch: dict) -> int:
         """Programs that the kata asks for, one a block of the size this launch uses."""
@@ -518,7 +520,9 @@ class Run:
         if blame and blame.concept == "offsets":
             first = tuple(torch.nonzero(blame.missing)[0].tolist())
             often = twice[blame.part]
-            also = f", while {often:,} are written by more than one program" if often else ""
+            also = (
+                f", while {often:,} {are(often)} written by more than one program" if often else ""
+            )
             elsewhere = self.stored_elsewhere(blame.part)
             also += f". {elsewhere}" if elsewhere else ""
             raise Wrong(
@@ -549,14 +553,14 @@ class Run:
                 raise Wrong(
                     "two programs store different values to the same element"
                     f"{'' if len(self.parts) == 1 else f' of {self.called(part)}'}, "
-                    f"{buffer['conflicts']:,} times ({self.label})",
+                    f"{plural(buffer['conflicts'], 'time')} ({self.label})",
                     cause,
                     self._store_line(part),
                 )
         for hazard in self.facts["hazards"]:
             if hazard["kind"] == "collision":
                 raise Wrong(
-                    f"one tl.store writes several lanes to the same element of {hazard['buffer']} "
+                    f"one tl.store writes from several lanes to the same element of {hazard['buffer']} "
                     f"({self.label})",
                     cause,
                     hazard["line"],
@@ -1336,10 +1340,6 @@ def got_and_want(got, want) -> str:
     if number(got) == number(want) and not isinstance(got, int):
         return f"got {got:.9g}, want {want:.9g}"
     return f"got {number(got)}, want {number(want)}"
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def grid_text(launch: dict) -> str:

@@ -35,7 +35,7 @@ TABLE = [
     (
         NO_NUMBER,
         r"\bmath\.(\w+)\(",
-        "math.{code} takes one number, not a block: use the language's own function, as tl.exp",
+        "math.{code} takes one number, not a block: use Triton's own function, such as tl.exp",
     ),
     (
         r"for @: 'tensor'|'MatMult'",
@@ -45,7 +45,7 @@ TABLE = [
     (
         r"'function' object is not subscriptable",
         "",
-        "the kernel lacks @triton.jit above its def, and only with it can a kernel be launched",
+        "put @triton.jit above the kernel's def: without it the kernel cannot be launched",
     ),
     (
         r"\w+\(\) missing \d+ required|Cannot call @triton\.jit'd outside",
@@ -72,7 +72,8 @@ TABLE = [
     (
         r"(Mask|Value|Other) argument cannot be block type if pointer argument is not a block",
         "",
-        "the pointer is a single one and the rest a block: x_ptr + offsets makes a block of pointers",
+        "the pointer is a single one, but the mask or value is a block: x_ptr + offsets makes a block "
+        "of pointers",
     ),
     (
         r"Cannot call @triton\.jit'd outside",

@@ -21,11 +21,12 @@ import torch
 
 from . import chips, cost, sheets
 from .answers import has
-from .evidence import Evidence, NotJudged, Run, Wrong, got_and_want, outside_text, place, plural
+from .evidence import Evidence, NotJudged, Run, Wrong, got_and_want, outside_text, place
 from .grading import suite
 from .judge import Nursery
 from .kata import Case
 from .scorecard import PROJECT
+from .words import are, plural
 
 MOST_LANES = 1 << 20  # that the worker keeps
 MOST_CELLS = 1 << 15  # of one tensor; a larger example would be no picture any more
@@ -353,10 +354,10 @@ def marks_of(run: Run, tensors: dict[int, dict], notes: list[dict]) -> dict[int,
         }
         size = f"of {plural(never.numel(), 'element')} of {called}"
         if bool(never.any()):
-            text = f"{int(never.sum()):,} {size} are never written"
+            text = f"{int(never.sum()):,} {size} {are(int(never.sum()))} never written"
             notes.append({"kind": "never", "text": text})
         if bool(again.any()):
-            text = f"{int(again.sum()):,} {size} are written by two programs"
+            text = f"{int(again.sum()):,} {size} {are(int(again.sum()))} written more than once"
             notes.append({"kind": "twice", "text": text})
         if bool(off.any()) and wrong is not None:
             index, got, want = wrong.first(1)[0]

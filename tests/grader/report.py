@@ -81,7 +81,7 @@ def render(
     checks = [c for c in checks if c.message not in (LEFT_OUT, TO_COME)]
     name = max((len(c.concept) for c in checks), default=0)
     same = {c.message for c in checks if c.status == "failed"}
-    told: set[str] = set()
+    last = ""  # what the failure before said
     whole = len(same) == 1 and sum(c.status == "failed" for c in checks) > 2
     for check in checks:
         points = f"{check.points}/{check.max_points}"
@@ -95,8 +95,7 @@ def render(
         if whole and check.status == "failed":
             text = ""
         elif text and check.status == "failed":
-            text = "as above" if text in told else text
-            told.add(text)
+            text, last = ("as above" if text == last else text), text
         if text:
             if check.line and f"line {check.line}" not in text and text != "as above":
                 text = f"line {check.line}: {text}"
@@ -145,22 +144,29 @@ def next_step(card: Scorecard, checks: list, file: Path, lesson: Path | None) ->
         )
     if not failed:
         if not card.success:
-            return "Next: nothing could be judged here; `nox -s doctor` says why."
+            from .progress import command  # which needs this module
+
+            return (
+                f"Next: type {command()} -s doctor. Nothing could be judged here, and it says why."
+            )
         if len(checks) < len(card.checks):
             return "All that was asked for is right."
         if any(c.status == "not-judged" and c.lane == "trace" for c in card.checks):
             return (
-                "Next: what could be judged is right, but much of this kernel needs a GPU to judge."
+                "What could be judged here is right. Next: check it on a machine with a GPU, which "
+                "much of this kernel needs."
             )
         return "All that can be judged here is right. Compare with the reference in solutions/."
     first = next((c for c in failed if not c.waits), failed[0])
+    if len(failed) > 2 and len({c.message for c in failed}) == 1 and first.line:
+        return f"Next: line {first.line} of {shown(file)}. Nothing can be judged until it is put right."
     open_todos = todos(file)
     for line, concept, text in open_todos:
         if concept == first.concept:
             return f"Next: {first.concept}, line {line} of {shown(file)}: {text}"
-    at = f", line {first.line}" if first.line else ""
+    at = f", line {first.line} of" if first.line else ", in"
     hints = f" Hints are folded away in {shown(lesson)}." if lesson and lesson.exists() else ""
-    return f"Next: {first.cause or first.concept}{at} of {shown(file)}.{hints}"
+    return f"Next: {first.cause or first.concept}{at} {shown(file)}.{hints}"
 
 
 def paint(text: str, status: str) -> str:

@@ -198,7 +198,8 @@ def report(tool: str, text: str, code: int | None) -> tuple[bool, str]:
             often = f" ({times:,} times, or much like it)" if times > 1 else ""
             lines.append(wrapped(f"{finding}{often}", " " * 19))
         if len(kinds) > MOST_LINES:
-            lines.append(" " * 19 + f"and {len(kinds) - MOST_LINES} findings more")
+            more = len(kinds) - MOST_LINES
+            lines.append(" " * 19 + f"and {more} more finding{'' if more == 1 else 's'}")
         return False, "\n".join(lines)
     if code is None:
         return False, f"  --    {tool:<10} " + f"took more than {SECONDS} seconds: not judged"

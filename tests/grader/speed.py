@@ -187,8 +187,8 @@ def refusal(times: Times) -> str:
     best = max(times.rate(x) for x in ("ceiling", "torch", "reference"))
     if times.rate("launcher") > ABOVE_CEILING * best:
         return (
-            f"the figure is {times.rate('launcher') / best:.2f} times what this card can do: the "
-            "work is not done in the timed call"
+            f"the figure is {times.rate('launcher') / best:.2f} times what this card can do, so "
+            "the timed call cannot have done all of the work. Does every call compute its whole result?"
         )
     return ""
 

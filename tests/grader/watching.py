@@ -35,7 +35,7 @@ STEP_MS, MOST_MS = 20, 100  # a burst of changes is one save: no other within, a
 GONE_SECONDS = 0.3  # an editor that replaces a file may leave none for a moment
 KEYS = {"h": "hint", "n": "next", "s": "show", "r": "run", "q": "quit"}
 CLEAR = "\x1b[H\x1b[2J"
-LOADING = "loading the judge..."
+LOADING = "loading PyTorch and Triton..."
 VERDICT_LINE = re.compile(r"(\x1b\[\d+m)?  (ok|--) ")
 
 Event = tuple[str, Any]
@@ -119,7 +119,7 @@ class Watch:
         elif key == "n":
             self.following()
         elif key == "s":
-            self.start("making the picture...", f"show-{self.number}")
+            self.start("making the picture...", "grader.show")
         return True
 
     @property
@@ -181,12 +181,12 @@ class Watch:
         self.kata = row.kata
         self.read(lambda: "\n".join(status.what_now(row)))
 
-    def start(self, state: str, session: str) -> None:
-        """Call another session of nox, and show what it says."""
+    def start(self, state: str, module: str) -> None:
+        """Have another command at work on this kata, and show what it says."""
         if self.judge is not None:
             self.turn = self.judge.begin()
         self.show(state, "")
-        words, turn = [*shlex.split(command()), "-s", session], self.turn
+        words, turn = [sys.executable, "-m", module, str(self.number)], self.turn
 
         def wait() -> None:
             self.events.put(("said", (turn, said_by(words))))

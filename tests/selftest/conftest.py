@@ -15,6 +15,8 @@ import torch
 # Before the grader is loaded, here and in what the tests start: no progress of anybody is touched.
 os.environ["KATAS_PROGRESS"] = os.path.join(tempfile.mkdtemp(prefix="katas-progress-"), "p.json")
 
+os.environ.pop("KATAS_NOX", None)  # how nox was called for the tests themselves
+
 from grader import grading, judge
 from grader.evidence import decode, describe_arguments
 from grader.judge import Child, Nursery

@@ -431,7 +431,7 @@ def test_dry_run_grades_nothing(klass, tmp_path, capsys, fake):
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "anna: 01_vector_add"
     assert "neither" in said[1]
-    assert said[2] == "2 submissions, 1 katas, 1 different kernels"
+    assert said[2] == "2 submissions, 1 kata, 1 different kernel"
     assert not fake.graded
     assert [*tmp_path.iterdir()] == [folder]
 

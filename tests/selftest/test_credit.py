@@ -129,7 +129,7 @@ def test_every_solved_concept_raises_the_score(pair, card, order):
         step = f"{concept}: {before.score} to {after.score}\n{told(after)}"
         assert after.score > before.score if complete else after.score >= before.score, step
         before = after
-    assert before.success
+    assert before.success, told(before)
 
 
 def test_a_stub_earns_nothing_for_what_it_leaves_open(pair, card):

@@ -65,7 +65,7 @@ def hints_arguments(file, *arguments):
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
-        ("TypeError: 'function' object is not subscriptable", "k[g](x)", "lacks @triton.jit"),
+        ("TypeError: 'function' object is not subscriptable", "k[g](x)", "put @triton.jit"),
         (
             "TypeError: add_kernel() missing 4 required positional arguments: 'y_ptr'",
             "    add_kernel(grid)(x, y)",

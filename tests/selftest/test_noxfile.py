@@ -217,6 +217,11 @@ def test_grading_a_class_starts_where_the_command_was_typed(project, tmp_path, f
     python = make_environment(tmp_path / "env", "torch", "triton", "numpy", "pytest")
     package = project / "tests" / "grader" / "classroom"
     package.mkdir(parents=True)
+    for folder in (
+        package.parent,
+        package,
+    ):  # a real package: this project's own may be on the path
+        (folder / "__init__.py").touch()
     text = (
         "import os, sys; print(os.getcwd(), *sys.argv[1:]); sys.exit(int(os.environ['FAKE_EXIT']))"
     )
@@ -244,6 +249,7 @@ def test_benchmark_is_run_by_the_python_of_the_checks(project, tmp_path):
 def test_picture_is_drawn_by_the_python_of_the_checks(project, tmp_path):
     python = make_environment(tmp_path / "env", "torch", "triton", "numpy", "pytest")
     (project / "tests" / "grader").mkdir()
+    (project / "tests" / "grader" / "__init__.py").touch()
     (project / "tests" / "grader" / "show.py").write_text(FAKE_PYTEST)
     code, printed, said = nox(project, "-s", "show-12", "--", "--open", KATAS_PYTHON=python)
     assert (code, len(said)) == (0, 1)
@@ -280,6 +286,7 @@ def test_one_failure_among_several_checks(project, tmp_path):
 def test_all_tests_in_an_existing_environment(project, tmp_path, fake):
     python = make_environment(tmp_path / "env", "torch", "triton", "numpy", "pytest")
     (project / "tests" / "grader").mkdir()
+    (project / "tests" / "grader" / "__init__.py").touch()
     (project / "tests" / "grader" / "__init__.py").touch()
     (project / "tests" / "grader" / "selfcheck.py").write_text("print('selfcheck ran')")
     code, output, errors = nox(project, "-s", "tests", KATAS_PYTHON=python, FAKE_EXIT=str(fake))

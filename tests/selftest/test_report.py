@@ -101,6 +101,21 @@ def test_a_message_that_comes_again_is_not_repeated(file):
     assert "\n                        as above\n" in page
 
 
+def test_as_above_means_the_message_right_above(file):
+    said = [("grid", "one"), ("offsets", "another"), ("mask", "one")]
+    page = render(card(file, *((c, 10, "failed", text) for c, text in said)), file, None)
+    assert page.count("one\n") == 2
+    assert "as above" not in page
+
+
+def test_what_fails_everything_comes_before_any_todo(file):
+    verdicts = [
+        (c, 10, "failed", "the file does not import", 3) for c in ("grid", "mask", "values")
+    ]
+    text = step(card(file, *verdicts), file, None)
+    assert text.startswith("Next: line 3 of ")
+
+
 def test_checks_that_were_not_asked_for_are_not_shown(file):
     page = render(
         card(file, ("grid", 20, "not-judged", LEFT_OUT), ("mask", 20, "passed")), file, None

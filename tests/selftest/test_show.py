@@ -398,7 +398,7 @@ def test_runs_say_the_same_in_fewer_numbers():
 def test_every_kata_has_an_example_to_look_at(kata):
     """Small, and ragged for the block that is usual."""
     statement = grading.suite(kata).KATA
-    seen = picture.Picture(statement, PROJECT, None, {}, "katas")
+    seen = picture.Picture(statement, PROJECT, SimpleNamespace(limits=None), {}, "katas")
     case = seen.chosen(statement.usual_block, 0)
     size, _ = seen._cells(case)
     assert 0 < size <= picture.MOST_CELLS
@@ -408,7 +408,7 @@ def test_every_kata_has_an_example_to_look_at(kata):
 
 def test_example_that_follows_a_huge_block_is_given_up():
     statement = grading.suite("01_vector_add").KATA
-    seen = picture.Picture(statement, PROJECT, None, {}, "katas")
+    seen = picture.Picture(statement, PROJECT, SimpleNamespace(limits=None), {}, "katas")
     assert seen.chosen((1024,), 1024) == Case("show", {"n": 2567}, "n=2567")
     assert seen.chosen((1 << 17,), 1 << 17).group == "probe"
     seen.close()

@@ -163,7 +163,7 @@ def test_nothing_judged_is_no_success(tmp_path):
     card = tmp_path / "card.json"
     done = pytest_on(SUITE, "--root=solutions", "--lanes=gpu", f"--scorecard={card}")
     assert done.returncode == 1
-    assert "nothing could be judged here" in done.stdout
+    assert "Nothing could be judged here" in done.stdout
     seen = json.loads(card.read_text())
     assert {c["status"] for c in seen["checks"]} == {"not-judged"}
     assert seen["not_judged"] == seen["max_score"]

@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from ..sandbox import Limits, choose
 from ..stubs import SHIPPED
+from ..words import plural
 from . import grading, intake, marks, outputs
 from .store import Store, Trouble
 from .units import known_katas, suite_version
@@ -73,7 +74,12 @@ def arguments(words: list[str]) -> argparse.Namespace:
     add("submissions", type=Path, metavar="SUBMISSIONS", help="folder with one entry a student")
     add("--out", type=Path, metavar="OUT", help="folder for marks, feedback and the database")
     add("--katas", metavar="1,3,7", help="katas that count (default: all that somebody handed in)")
-    add("--jobs", type=count, metavar="N", help="units at a time, a core each (default: all cores)")
+    add(
+        "--jobs",
+        type=count,
+        metavar="N",
+        help="kernels graded at a time, one core each (default: all cores)",
+    )
     add("--timeout", type=positive, metavar="SECONDS", help="for one kata of one student")
     add("--memory", type=size, metavar="SIZE", help="for one kata of one student, such as 4G")
     add("--seed", metavar="WORD", help="of the inputs (default: a secret one is drawn)")
@@ -181,9 +187,10 @@ def describe(submissions: list[intake.Submission], katas: list[str], ignored: li
         lines.append(f"{name}{' LATE' if each.late else ''}: {', '.join(words) or 'nothing'}")
     units = {(kata, sha) for s in submissions for kata, sha in s.works.items() if kata in katas}
     lines.append(
-        f"{len(submissions)} submissions, {len(katas)} katas, {len(units)} different kernels"
+        f"{plural(len(submissions), 'submission')}, {plural(len(katas), 'kata')}, "
+        f"{plural(len(units), 'different kernel')}"
     )
-    lines += [f"no submissions, left alone: {', '.join(ignored)}"] if ignored else []
+    lines += [f"ignored, not submissions: {', '.join(ignored)}"] if ignored else []
     return "\n".join(lines)
 
 
@@ -276,7 +283,7 @@ def summary(out: Path, rows: list[marks.Row], broken: str) -> int:
     """The last lines on the terminal, and the exit code."""
     states = Counter(row.status for row in rows)
     text = ", ".join(f"{number} {status}" for status, number in states.most_common())
-    print(f"{len(rows)} rows: {text}")
+    print(f"{plural(len(rows), 'row')}: {text}")
     print(f"marks: {out / 'grades.csv'}; what to look at: {out / 'report.html'}")
     if broken:
         print(f"grade: {broken}", file=sys.stderr)

@@ -163,10 +163,10 @@ def _sort(
             submission.problems[kata] = f"{shown(files[0].path)}: {files[0].problem}"
         elif files:
             several = " and ".join(shown(file.path) for file in files[:3])
-            submission.problems[kata] = f"which one counts: {several}?"
+            submission.problems[kata] = f"several different files for one kata, keep one: {several}"
         elif kata in folders:
             inside = ", ".join(layouts.clean(name) for name in sorted(folders[kata])[:3])
-            submission.problems[kata] = f"its folder holds no kernel.py but {inside}"
+            submission.problems[kata] = f"its folder holds {inside}, but no kernel.py"
     if not submission.works and not submission.problems:
         submission.problems[""] = _nothing(found, loose, strange, candidates)
 
@@ -193,10 +193,12 @@ def _nothing(found, loose, strange, candidates) -> str:
     if strange:
         return f"there is no kata {', '.join(map(layouts.clean, sorted(strange)))}"
     if loose:
-        return f"{shown(loose[0].path)} lies in no kata's folder: name one kata with --katas to count it"
+        return (
+            f"{shown(loose[0].path)} lies in no kata's folder: put it into one, as 01_vector_add/"
+        )
     if not found:
         return "it is empty"
     inside = [file for file in found if archives.is_archive(file.path[-1])]
     if inside and len(inside[0].path) > 1:
-        return f"it holds no NN_slug/kernel.py; {shown(inside[0].path)} is an archive in an archive"
-    return f"it holds no NN_slug/kernel.py but {shown(found[0].path)}"
+        return f"{shown(inside[0].path)} is inside another archive, which is not opened"
+    return f"it holds {shown(found[0].path)}, but no kernel.py in a kata's folder"

@@ -23,7 +23,7 @@ CARD_CORES = 2  # of a job with a card: what feeds the card should not wait for 
 
 
 def crashed() -> dict:
-    return {"status": "crashed", "message": "it took down the process that judged it, also alone"}
+    return {"status": "crashed", "message": "it ended unexpectedly, also on a second try by itself"}
 
 
 def timed_out(seconds: float) -> dict:

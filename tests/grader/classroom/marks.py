@@ -101,13 +101,15 @@ def cell_of(
         if record is not None and record["status"] != "judged":
             return Cell(kata, record["status"], message=record["message"], **nothing)
     if cpu is None or (card and gpu is None):
-        return Cell(kata, "pending", message="it is not graded yet: go on with --resume", **nothing)
+        return Cell(kata, "pending", message="it is not graded yet", **nothing)
     checks = merged(outline, cpu, gpu)
     flags = [*cpu["card"].get("flags", ()), *(gpu["card"].get("flags", ()) if gpu else ())]
     open_ = sum(check["max_points"] for check in checks if check["status"] == "not-judged")
     broken = [check for check in checks if check["status"] == "error"]
     if open_ > beyond:
-        text = f"{open_ - beyond} points that others earn without a card can be judged only on one"
+        text = (
+            f"{open_ - beyond} points of this file can be judged only on a GPU; others' need none"
+        )
         flags.append({"flag": "needs a card", "evidence": text})
     return Cell(
         kata,

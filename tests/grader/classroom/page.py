@@ -25,7 +25,7 @@ CLEAN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 MARKS = {"passed": "ok", "failed": "FAIL", "error": "ERROR", "not-judged": "--"}
 WORDS = {
     "error": "The grader itself failed in part of this: your instructor will look at it.",
-    "crashed": "Your file took down the process that judged it, so nothing could be judged.",
+    "crashed": "The process that ran your file ended unexpectedly, so nothing could be judged.",
     "timed out": "Your file was not done within the time for one kata, so nothing could be judged.",
     "pending": "This has not been judged yet.",
     "not understood": "What you handed in could not be judged.",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import time
 
+from ..words import plural
+
 EVERY = 10.0  # seconds between plain lines
 
 
@@ -34,7 +36,7 @@ class Progress:
             self._task = self._bar.add_task("grading", total=total, trouble="")
         else:
             known = f", {before} known from before" if before else ""
-            self._say(f"grading {total} kernels{known}")
+            self._say(f"grading {plural(total, 'kernel')}{known}")
 
     def more(self, units: int) -> None:
         """There is more to do than was known."""
@@ -45,7 +47,11 @@ class Progress:
     def done(self, status: str) -> None:
         self.count += 1
         self.troubles += status != "judged"
-        trouble = f"{self.troubles} crashed or timed out" if self.troubles else ""
+        trouble = (
+            f"{self.troubles} not judged (crash, time limit, grader's fault)"
+            if self.troubles
+            else ""
+        )
         if self._bar is not None:
             self._bar.update(self._task, advance=1, trouble=trouble)
             return
