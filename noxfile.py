@@ -26,6 +26,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NoReturn
@@ -526,66 +527,21 @@ def check_kata(number: int):
     return check
 
 
-def hint_kata(number: int):
-    """The session that says the next hint for one kata."""
+def command_kata(module: str, python: Callable[[], str], text: str, words: bool = True):
+    """What makes the session that runs one of the grader's commands on a kata.
 
-    def hint(session: nox.Session) -> None:
-        finish(run(any_python(), "-m", "grader.clues", str(number)))
+    `words`: whether it takes more than the kata's number.
+    """
 
-    hint.__doc__ = "A hint on what the last check found wrong; one more each time."
-    return hint
+    def of(number: int):
+        def command(session: nox.Session) -> None:
+            more = session.posargs if words else []
+            finish(run(python(), "-m", module, str(number), *more))
 
+        command.__doc__ = text
+        return command
 
-def reset_kata(number: int):
-    """The session that brings one stub back."""
-    kata = katas()[number]
-
-    def reset(session: nox.Session) -> None:
-        finish(run(any_python(), "-m", "grader.stubs", str(number)))
-
-    reset.__doc__ = f"Bring the stub of {kata} back, keeping your file aside."
-    return reset
-
-
-def debug_kata(number: int):
-    """The session of bug hunts in one kata: it hands one out, and judges what was made of it."""
-
-    def debug(session: nox.Session) -> None:
-        finish(run(shared_python(), "-m", "grader.hunts", str(number), *session.posargs))
-
-    debug.__doc__ = "A kernel with one mistake, and what its user says: find it, mend it."
-    return debug
-
-
-def show_kata(number: int):
-    """The session that draws the learner's kernel of one kata at work."""
-    kata = katas()[number]
-
-    def show(session: nox.Session) -> None:
-        finish(run(shared_python(), "-m", "grader.show", str(number), *session.posargs))
-
-    show.__doc__ = f"Draw exercises/{kata}/kernel.py at work, as a page to look at (-- --open)."
-    return show
-
-
-def torch_kata(number: int):
-    """The session that shows one kernel beside torch.compile's."""
-
-    def torch(session: nox.Session) -> None:
-        finish(run(shared_python(), "-m", "grader.beside", str(number), *session.posargs))
-
-    torch.__doc__ = "Your kernel beside the one torch.compile writes, with both speeds (a GPU)."
-    return torch
-
-
-def sanitize_kata(number: int):
-    """The session that runs one kernel under compute-sanitizer."""
-
-    def sanitize(session: nox.Session) -> None:
-        finish(run(shared_python(), "-m", "grader.sanitize", str(number), *session.posargs))
-
-    sanitize.__doc__ = "Your kernel under NVIDIA's compute-sanitizer (needs a GPU)."
-    return sanitize
+    return of
 
 
 def bench_kata(number: int):
@@ -613,13 +569,34 @@ def bench_kata(number: int):
 # What can be done with every kata: the session NAME-N of each.
 PER_KATA = {
     "check": check_kata,
-    "hint": hint_kata,
-    "reset": reset_kata,
-    "show": show_kata,
-    "debug": debug_kata,
+    "hint": command_kata(
+        "grader.clues",
+        any_python,
+        "A hint on what the last check found wrong; one more each time.",
+        words=False,
+    ),
+    "reset": command_kata(
+        "grader.stubs", any_python, "Bring the stub back, keeping your file aside.", words=False
+    ),
+    "show": command_kata(
+        "grader.show", shared_python, "Draw your kernel at work, as a page to look at (-- --open)."
+    ),
+    "debug": command_kata(
+        "grader.hunts",
+        shared_python,
+        "A kernel with one mistake, and what its user says: find it, mend it.",
+    ),
     "bench": bench_kata,
-    "torch": torch_kata,
-    "sanitize": sanitize_kata,
+    "torch": command_kata(
+        "grader.beside",
+        shared_python,
+        "Your kernel beside the one torch.compile writes, with both speeds (a GPU).",
+    ),
+    "sanitize": command_kata(
+        "grader.sanitize",
+        shared_python,
+        "Your kernel under NVIDIA's compute-sanitizer (needs a GPU).",
+    ),
 }
 
 

@@ -527,13 +527,12 @@ def compiled_launches(kernel: Evidence) -> list[dict]:
         # nobody.
         if launch["ok"] is False and launch["target"].startswith("sm_"):
             error = launch["error"]
-            text = f"the compiler rejects {launch['kernel']} for {launch['target']}: "
-            text += f"{error['type']}: {error['message']}"
+            what = f"{launch['kernel']} for {launch['target']}"
             if error["type"] == "TimeoutError":
-                text = (
-                    f"the compiler is not done with {launch['kernel']} for {launch['target']} in "
-                )
-                text += "time: give it less, by smaller blocks or fewer unrolled steps"
+                text = f"the compiler is not done with {what} in time: give it less, by smaller blocks or "
+                text += "fewer unrolled steps"
+            else:
+                text = f"the compiler rejects {what}: {error['type']}: {error['message']}"
             raise Wrong(text, "robust", error.get("line"))
     launches = [x for x in launches if x["ok"]]
     if not launches:

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .words import plural
+
 OLDEST_PYTHON, NEWEST_PYTHON = (3, 10), (3, 13)
 OLDEST_TRITON, NEWEST_TRITON = (3, 6), (3, 9)
 OLDEST_TORCH = (2, 11)
@@ -217,7 +219,7 @@ def diagnose(facts: Facts) -> list[Line]:
 
 def on_platform(facts: Facts) -> list[Line]:
     system = {"Darwin": "macOS"}.get(facts["system"], facts["system"])
-    where = f"{system} on {facts['machine']}, {facts['cores']} cores"
+    where = f"{system} on {facts['machine']}, {plural(facts['cores'], 'core')}"
     if system == "Linux":
         found = [Line("ok", where)]
     elif "version" in facts["triton"]:

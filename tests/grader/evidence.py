@@ -520,9 +520,8 @@ class Run:
         if blame and blame.concept == "offsets":
             first = tuple(torch.nonzero(blame.missing)[0].tolist())
             often = twice[blame.part]
-            also = (
-                f", while {often:,} {are(often)} written by more than one program" if often else ""
-            )
+            more = f"{often:,} {are(often)} written by more than one program"
+            also = f", while {more}" if often else ""
             elsewhere = self.stored_elsewhere(blame.part)
             also += f". {elsewhere}" if elsewhere else ""
             raise Wrong(
@@ -1203,10 +1202,8 @@ class Evidence(Collected):
         times: Times | None = None
         until = None
         while True:
-            message = {
-                "rounds": ROUNDS,
-                "seed": secrets.token_hex(16),
-            }  # its inputs are drawn there
+            # Its inputs are drawn there, from a seed that says nothing about those of other lanes.
+            message = {"rounds": ROUNDS, "seed": secrets.token_hex(16)}
             answer = child.call(message, [], SET_UP_SECONDS)
             until = time.monotonic() + seconds if until is None else until
             if answer.error is not None:

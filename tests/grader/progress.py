@@ -19,8 +19,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
-from .report import ORDER
-from .scorecard import LEFT_OUT, PROJECT, Scorecard
+from .scorecard import LEFT_OUT, ORDER, PROJECT, Scorecard
 
 EXERCISES = PROJECT / "exercises"
 # The tests name another one: what they check is nobody's progress.

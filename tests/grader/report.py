@@ -13,11 +13,9 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from .scorecard import LEFT_OUT, TO_COME, Scorecard
+from .progress import command
+from .scorecard import LEFT_OUT, ORDER, TO_COME, Scorecard
 
-ORDER = (
-    "grid offsets mask values layout reduction precision accumulate fusion autotune robust speed"
-).split()
 WORDS = {"passed": "ok", "failed": "FAIL", "error": "ERROR", "not-judged": "--"}
 COLOURS = {"passed": "32", "failed": "31", "error": "35", "not-judged": "2"}
 MOST_READ = 1 << 20  # characters of a file that are looked through for TODOs
@@ -144,8 +142,6 @@ def next_step(card: Scorecard, checks: list, file: Path, lesson: Path | None) ->
         )
     if not failed:
         if not card.success:
-            from .progress import command  # which needs this module
-
             return (
                 f"Next: type {command()} -s doctor. Nothing could be judged here, and it says why."
             )

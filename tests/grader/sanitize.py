@@ -20,6 +20,7 @@ from pathlib import Path
 from . import progress
 from .progress import command, kata_of
 from .status import wrapped
+from .words import plural
 
 TOOLS = {
     "memcheck": "every access stays inside the tensors",
@@ -78,10 +79,10 @@ def finding_of(record: str) -> Finding | None:
     if access:
         verb = VERBS.get(access[2].title(), "updates")
         space = "" if access[1] == "global" else f" of {access[1]} memory"
-        return Finding(line, f"{verb} {plural(access[3])}{space} {outside(record)}{at}")
+        return Finding(line, f"{verb} {size(access[3])}{space} {outside(record)}{at}")
     fresh = re.match(r"Uninitialized __(\w+)__ memory read of size ([\d,]+) byte", record)
     if fresh:
-        return Finding(line, f"reads {plural(fresh[2])} that nobody has written{at}")
+        return Finding(line, f"reads {size(fresh[2])} that nobody has written{at}")
     race = re.match(r"(Error|Warning): Race reported between (\w+) access", record)
     if race:
         mine, *others = (VERBS.get(kind, "uses") for kind in re.findall(r"\b(\w+) access", record))
@@ -120,12 +121,12 @@ def outside(record: str) -> str:
     # Its count begins at 1 for the first byte behind an allocation.
     by = int(far[1].replace(",", "")) - (far[2] == "after")
     edge = "past the end" if far[2] == "after" else "before the start"
-    return f"{f'{plural(str(by))} ' if by else ''}{edge} of a tensor of {plural(far[3])}"
+    return f"{f'{size(str(by))} ' if by else ''}{edge} of a tensor of {size(far[3])}"
 
 
-def plural(count: str) -> str:
-    number = int(count.replace(",", ""))
-    return f"{number:,} byte{'' if number == 1 else 's'}"
+def size(count: str) -> str:
+    """Bytes, as a report counts them, in words."""
+    return plural(int(count.replace(",", "")), "byte")
 
 
 # ---- running it -------------------------------------------------------------------------------
@@ -199,7 +200,7 @@ def report(tool: str, text: str, code: int | None) -> tuple[bool, str]:
             lines.append(wrapped(f"{finding}{often}", " " * 19))
         if len(kinds) > MOST_LINES:
             more = len(kinds) - MOST_LINES
-            lines.append(" " * 19 + f"and {more} more finding{'' if more == 1 else 's'}")
+            lines.append(" " * 19 + f"and {plural(more, 'more finding')}")
         return False, "\n".join(lines)
     if code is None:
         return False, f"  --    {tool:<10} " + f"took more than {SECONDS} seconds: not judged"

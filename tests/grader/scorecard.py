@@ -17,6 +17,9 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 SUITE = re.compile(r"test_(\d\d_\w+)\.py$")  # the file name of a kata's suite
+ORDER = (
+    "grid offsets mask values layout reduction precision accumulate fusion autotune robust speed"
+).split()
 STATUSES = ("passed", "failed", "error", "not-judged")
 LEFT_OUT = "left out: it was not asked for"
 TO_COME = "not checked yet"  # while a check of the whole is under way

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from .grading import PROJECT, grade, katas, suite
 from .judge import Nursery
-from .report import ORDER, TODO
-from .scorecard import Scorecard, environment
+from .report import TODO
+from .scorecard import ORDER, Scorecard, environment
 from .stubs import untouched
 
 LEAST_MUTANTS, LEAST_HONEST = 15, 5

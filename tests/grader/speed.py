@@ -29,6 +29,7 @@ import torch
 
 from . import oracle
 from .kata import Draw, Kata, size_text
+from .words import plural
 
 # ---- the verdict -----------------------------------------------------------------------------
 
@@ -680,7 +681,7 @@ def differs(result, reference, name: str) -> str:
     """What is wrong with a timed result, held against the reference's on the same inputs."""
     got, want = parts(result), parts(reference)
     if len(got) != len(want):
-        return f"{name} returns {len(got)} tensors at this size, not {len(want)}"
+        return f"{name} returns {plural(len(got), 'tensor')} at this size, not {len(want)}"
     for mine, right in zip(got, want, strict=True):
         if mine.shape != right.shape or mine.dtype != right.dtype or mine.device != right.device:
             return (

@@ -92,8 +92,8 @@ class WarmJudge:
             self.nursery,
             lanes,
             self.seed,
-            left_out,
-            traced,
+            without=left_out,
+            traced=traced,
             statement=statement,
             began=began,
         )

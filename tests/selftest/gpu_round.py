@@ -6,8 +6,7 @@ the speed verdict of each reference solution and of a twin that is a quarter slo
 verdicts that flip. Prints a short table; --out FILE keeps everything as JSON.
 
 A file in on_card/NN_slug says in its first line what must come of it: "honest: ..." passes whole,
-"CONCEPT WORDS: ..." fails in that concept with those words in the message ("this|that": with one of
-them, where it depends on the machine which; a longer flush hides what slows the others' Python).
+"CONCEPT WORDS: ..." fails in that concept with those words in the message.
 """
 
 from __future__ import annotations
@@ -106,8 +105,7 @@ def problem(facts: dict, file: Path) -> str:
     if facts["kind"] == "card":
         concept, _, words = wanted.partition(" ")
         told = [c["message"] for c in failed if c["concept"] == concept]
-        caught = any(word in text for word in words.split("|") for text in told)
-        return "" if caught else f"not caught as it should: {told}"
+        return "" if any(words in text for text in told) else f"not caught as it should: {told}"
     return "" if failed else "passes"
 
 

@@ -50,11 +50,8 @@ def test_a_lost_node_s_work_is_done_again_elsewhere(monkeypatch):
     facts = {"num_cpus": 1, "object_store_memory": 100 << 20}
     engine, nodes = None, Nodes()
     try:
-        try:
-            nodes.add_node(**facts, include_dashboard=False)
-            second = nodes.add_node(**facts)
-        except Exception as error:  # Ray waits half a minute for a node, whatever the machine
-            pytest.skip(f"two Ray nodes do not come up here: {error}")
+        nodes.add_node(**facts, include_dashboard=False)
+        second = nodes.add_node(**facts)
         engine = Cluster(SETTINGS, "s", str.encode, nodes.address, function=slow())
         units = [Unit(f"u{number}", "01_vector_add", "cpu") for number in range(16)]
         for unit in units:

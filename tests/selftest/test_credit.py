@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 from grader.grading import grade, katas
-from grader.report import ORDER, TODO
-from grader.scorecard import Scorecard
+from grader.report import TODO
+from grader.scorecard import ORDER, Scorecard
 from grader.selfcheck import todo_regions
 
 PROJECT = Path(__file__).resolve().parents[2]

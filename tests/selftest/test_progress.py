@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from grader import clues, progress, status, stubs
 from grader.progress import Entry
-from grader.report import ORDER
-from grader.scorecard import LEFT_OUT, Check, Scorecard
+from grader.scorecard import LEFT_OUT, ORDER, Check, Scorecard
 from terminal import as_shipped
 
 PROJECT = Path(__file__).resolve().parents[2]

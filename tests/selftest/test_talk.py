@@ -17,6 +17,7 @@ import pytest
 import torch
 from grader import bench, client, grading, talk
 from grader.evidence import Wrong
+from grader.judge import Nursery
 from grader.kata import Case, Draw
 from grader.talk import Call, Script, Server, Turn
 
@@ -324,12 +325,19 @@ def test_with_a_card_the_tensor_must_lie_there(nursery, short_suite):
     assert check.message.startswith("softmax is handed a tensor on the processor")
 
 
-def test_what_the_look_alike_lacks_is_said(tmp_path, nursery, short_suite):
-    if importlib.util.find_spec("openai") is not None:
-        pytest.skip("the real client is installed")
+def test_what_the_look_alike_lacks_is_said(tmp_path, monkeypatch, short_suite):
+    """In processes that are told of no openai, whether it is installed here or not."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util\n"
+        "find = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name, *more: None if name == 'openai' else find(name, *more)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     file = tmp_path / "kernel.py"
     file.write_text("from openai import OpenAI, pydantic_function_tool\n")
+    nursery = Nursery()
     card = grading.grade(KATA, file, nursery, TRACE, "lacks")
+    nursery.close()
     assert "openai.pydantic_function_tool needs the real client" in card.checks[0].message
 
 

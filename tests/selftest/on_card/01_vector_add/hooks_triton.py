@@ -1,4 +1,4 @@
-"""speed times as long as before|0.8 passes: a hook of Triton sleeps in launches of the others"""
+"""speed times as long as before: a hook of Triton sleeps in launches of the others"""
 
 import time
 
@@ -29,7 +29,7 @@ hooked = False
 
 def slow(metadata):
     if metadata.get().get("name") != "mine":
-        time.sleep(0.0015)
+        time.sleep(0.008)  # longer than any flush of the cache, which would hide it
 
 
 def add(x, y):

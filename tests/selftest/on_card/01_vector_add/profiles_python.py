@@ -1,4 +1,4 @@
-"""speed times as long as before|0.8 passes: a profiler sleeps in the reference solution"""
+"""speed times as long as before: a profiler sleeps in the reference solution"""
 
 import sys
 import time
@@ -27,7 +27,7 @@ LARGE = 1 << 22  # beyond every case of the gpu lane, far below the size that is
 
 def slow(frame, event, argument):
     if event == "call" and "/solutions/" in frame.f_code.co_filename:
-        time.sleep(0.0015)
+        time.sleep(0.008)  # longer than any flush of the cache, which would hide it
 
 
 def add(x, y):
