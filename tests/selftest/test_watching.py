@@ -36,6 +36,11 @@ def watch(tmp_path_factory):
     assert screen.end() == 0
 
 
+def whole(watch, text: str) -> str:
+    """The page that holds this text, down to the keys in its last line: a page comes in pieces."""
+    return watch.wait(f"(?s)(?:{text}).*q quit")
+
+
 def save(watch, text: str, kata: str = ADD) -> None:
     watch.forget()
     (watch.folder / kata / "kernel.py").write_text(text)
@@ -44,14 +49,14 @@ def save(watch, text: str, kata: str = ADD) -> None:
 def test_a_save_shows_checking_and_then_the_verdict(watch):
     save(watch, solution(ADD).replace("x + y", "x - y"))
     watch.wait("checking")
-    page = watch.wait("These are the numbers of x - y")
+    page = whole(watch, "These are the numbers of x - y")
     assert page.rstrip().endswith("q quit")
     watch.wait(r"\d+ of 100 points")
 
 
 def test_a_pass_congratulates_and_points_on(watch):
     save(watch, solution(ADD))
-    page = watch.wait("Well done!")
+    page = whole(watch, "Well done!")
     assert "solutions/01_vector_add/kernel.py" in page
     assert "press n for kata 2, relu" in " ".join(page.split())
     assert '"solved": true' in (watch.folder.parent / ".katas" / "progress.json").read_text()
@@ -80,7 +85,7 @@ def test_an_editor_that_replaces_the_file(watch):
 def test_a_deleted_file_is_said_and_comes_back(watch):
     watch.forget()
     (watch.folder / ADD / "kernel.py").unlink()
-    assert "reset-1" in watch.wait("is gone")
+    assert "reset-1" in whole(watch, "is gone")
     save(watch, solution(ADD))
     watch.wait("Well done!")
 
@@ -100,7 +105,7 @@ def test_an_endless_loop_does_not_hold_up_the_next_save(watch):
 def test_a_save_of_another_kata_turns_to_it(watch):
     stub = (watch.folder / RELU / "kernel.py").read_text()
     save(watch, stub, RELU)
-    assert "kata 2, relu" in watch.wait("of 100 points")
+    assert "kata 2, relu" in whole(watch, "of 100 points")
 
 
 def test_hints_stay_on_the_page(watch):
@@ -108,7 +113,7 @@ def test_hints_stay_on_the_page(watch):
     watch.wait("checking")
     watch.press("h")
     watch.wait("Hint 1 of 3")
-    page = watch.wait("checked: .* r shows more|Hint 1 of 3")
+    page = whole(watch, "checked: .* r shows more|Hint 1 of 3")
     watch.press("h")
     watch.wait("Hint 2 of 3")
     assert "q quit" in page
@@ -116,7 +121,7 @@ def test_hints_stay_on_the_page(watch):
 
 def test_next_names_the_lesson(watch):
     watch.press("n")
-    page = watch.wait("Next: kata 3")
+    page = whole(watch, "Next: kata 3")
     assert "exercises/03_scale/README.md" in page
     save(watch, solution(ADD).replace("x + y", "x - y"))
     watch.wait("of 100 points")
@@ -131,7 +136,7 @@ def test_show_draws_the_picture_and_says_where_it_is(watch):
 def test_a_narrow_and_short_terminal(watch):
     watch.resize(50, 24)
     watch.press("r")
-    page = watch.wait("of 100 points")
+    page = whole(watch, "of 100 points")
     lines = page.rstrip("\n").splitlines()
     assert max(map(len, lines)) <= 50
     assert len(lines) < 24
