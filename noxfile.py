@@ -252,7 +252,7 @@ def dev_python(*tools: str) -> str | None:
     if existing_python():
         found = probe(python, *tools)
         return python if found and set(tools) <= found[1] else None
-    what = "ruff, mypy, nox, openai and what the class grader needs"
+    what = "ruff, mypy, pytest-xdist, nox, openai and what the class grader needs"
     install_once(VENV, [DEV_REQUIREMENTS, GRADING_REQUIREMENTS], what, "a few seconds, 0.2 GB")
     return python
 
@@ -664,20 +664,16 @@ def bench_table(session: nox.Session) -> None:
     finish(run(shared_python(), "-m", "grader.table", *session.posargs))
 
 
-WAITING = ("bench", "doctor", "noxfile", "usage", "watching")
-
-
 @nox.session(venv_backend="none")
 def selftest(session: nox.Session) -> None:
     """Run the tests of the grader itself."""
     python = dev_python("nox") or shared_python()
     if session.posargs:
         return finish(run(python, "-m", "pytest", *session.posargs))
-    # Half of the time goes into waiting for commands that tests start: let both halves overlap.
-    waiting = [f"tests/selftest/test_{name}.py" for name in WAITING]
-    others = ["tests/selftest", *(f"--ignore={file}" for file in waiting)]
-    halves = [["-m", "pytest", "-q", *files] for files in (others, waiting)]
-    return finish(side_by_side(python, halves, environment()))
+    jobs = 1 if gpu_nodes() else os.cpu_count() or 1  # beside others, a GPU's timings say nothing
+    found = probe(python, "xdist")
+    spread = [f"-n{jobs}", "--dist=loadfile"] if jobs > 1 and found and found[1] else []
+    return finish(run(python, "-m", "pytest", "-q", *spread, "tests/selftest"))
 
 
 @nox.session(venv_backend="none")
