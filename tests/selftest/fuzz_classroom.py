@@ -152,6 +152,18 @@ def points_alone(data: bytes, seed: str, nursery) -> int:
         return grade(KATA, file, nursery, LANES["cpu"], seed).score
 
 
+def unjudged(out: Path) -> list[str]:
+    """Rows that the grader itself is to blame for, with the reason."""
+    found = []
+    for row in json.loads((out / "results.json").read_text(encoding="utf-8"))["submissions"]:
+        if row["status"] in ("error", "pending"):
+            kata = row["katas"].get(KATA, {})
+            broken = [c["message"] for c in kata.get("checks", ()) if c["status"] == "error"]
+            reasons = [kata.get("message"), *broken, *row["notes"], "no reason is given"]
+            found.append(f"{row['student']} is {row['status']}: {next(filter(None, reasons))}")
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--submissions", type=int, default=2000)
@@ -167,11 +179,10 @@ def main() -> int:
         code, seconds, _ = work.timed(line)
         with (out / "grades.csv").open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
-        faults = unearned(out, options.again, options.sandbox)
+        faults = unearned(out, options.again, options.sandbox) + unjudged(out)
         states = {row["status"] for row in rows}
         if len(rows) != options.submissions or len({row["id"] for row in rows}) != len(rows):
             faults.append(f"{len(rows)} rows")
-        faults += [f"there are rows {state}" for state in {"error", "pending"} & states]
         faults += [f"exit code {code}"] if code else []
     print(f"{len(rows)} rows in {seconds:.0f} s; statuses: {', '.join(sorted(states))}")
     print("\n".join(faults) or "as it should be")
