@@ -117,11 +117,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=("speed", "memory"))
     parser.add_argument("--submissions", type=int)
-    parser.add_argument("--sandbox", default="auto")
+    work.add_options(parser, jobs=False)
     options = parser.parse_args()
+    words = work.words_of(options)
     with tempfile.TemporaryDirectory(prefix="katas-bench-") as folder:
         measure, count = {"speed": (speed, 100), "memory": (memory, 1000)}[options.what]
-        words = [f"--sandbox={options.sandbox}"]
         good = measure(Path(folder), options.submissions or count, words)
     print("as it should be" if good else "NOT as it should be")
     return 0 if good else 1

@@ -1,7 +1,12 @@
-"""Work for the class grader's benchmark, fuzz and SIGKILL scripts: submissions, and runs of the command."""
+"""Work for the class grader's benchmark, fuzz and SIGKILL scripts: submissions, and runs of the command.
+
+Each script works in a folder of its own (TMPDIR says where) and leaves cards alone unless it is given
+`--cards`, so that several can run side by side. Give each cores of its own: `taskset -c 0,1 python ...`.
+"""
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import itertools
 import json
@@ -50,6 +55,22 @@ def make_class(folder: Path, count: int, numbers=tuple(KATAS), seed: int = 0) ->
             file.write_text(f"{text}\n# handed in by student {student}\n", encoding="utf-8")
 
 
+def add_options(parser: argparse.ArgumentParser, jobs: bool = True) -> None:
+    """Options that all scripts have."""
+    parser.add_argument("--sandbox", choices=("auto", "bwrap", "off"), default="auto")
+    parser.add_argument("--cards", action="store_true", help="use the cards of this machine too")
+    if jobs:
+        parser.add_argument("--jobs", type=int, help="of the grader (default: all cores)")
+
+
+def words_of(options: argparse.Namespace) -> list[str]:
+    """These options as the grader's. Without `--cards`, no child of this process sees a card."""
+    if not options.cards:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    jobs = getattr(options, "jobs", None)
+    return [f"--sandbox={options.sandbox}", *([f"--jobs={jobs}"] if jobs else [])]
+
+
 def command(folder: Path, out: Path, *words: str) -> list[str]:
     return [sys.executable, "-m", "grader.classroom", str(folder), "--out", str(out), *words]
 
@@ -78,6 +99,8 @@ def timed(words: list[str], watch=None) -> tuple[int, float, float]:
         if watch is not None:
             watch(process.pid)
     seconds = time.monotonic() - started
+    if process.returncode == 2:  # it has said why
+        sys.exit(2)
     until = time.monotonic() + 20
     while time.monotonic() < until:
         try:

@@ -1,8 +1,9 @@
 """SIGKILL at random moments: nothing is lost, nothing is judged twice, nothing changes.
 
-    python tests/selftest/kill_classroom.py [--kills 50] [--submissions 12] [--fake]
+    python tests/selftest/kill_classroom.py [--kills 50] [--submissions 12] [--seed 0] [--jobs N] [--fake]
 
-`--fake` judges at once what each file says of itself: the reduced form for the selftests.
+Another seed gives other moments: 50 kills may as well be five runs of 10 side by side. `--fake` judges
+at once what each file says of itself: the reduced form for the selftests.
 """
 
 from __future__ import annotations
@@ -34,12 +35,10 @@ sys.exit(command.main(sys.argv[1:]))
 """
 
 
-def run(folder: Path, out: Path, fake: bool, kill_after: float | None) -> int | None:
-    """Grade with --resume; None if it was killed before it had ended."""
-    words = [str(folder), "--out", str(out), "--resume", "--seed=kill", "--katas=1"]
-    start = ["-c", FAKE] if fake else ["-m", "grader.classroom"]
+def run(line: list[str], kill_after: float | None) -> int | None:
+    """Run this command line; None if it was killed before it had ended."""
     process = subprocess.Popen(
-        [sys.executable, *start, *words], env=work.environment(), stdin=subprocess.DEVNULL,
+        line, env=work.environment(), stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
@@ -50,6 +49,7 @@ def run(folder: Path, out: Path, fake: bool, kill_after: float | None) -> int | 
         return None
     if process.returncode not in (0, 1):
         print(said)
+        sys.exit(2)
     return process.returncode
 
 
@@ -59,7 +59,9 @@ def main() -> int:
     parser.add_argument("--submissions", type=int, default=12)
     parser.add_argument("--fake", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
+    work.add_options(parser)
     options = parser.parse_args()
+    words = ["--resume", "--seed=kill", "--katas=1", *work.words_of(options)]
     draw, faults = random.Random(options.seed), []
     with tempfile.TemporaryDirectory(prefix="katas-kill-") as base:
         folder, want, out = Path(base, "in"), Path(base, "want"), Path(base, "out")
@@ -70,12 +72,19 @@ def main() -> int:
                 file.write_text(f"{draw.choice(('good', 'bad', 'crash'))} {number}")
         else:
             work.make_class(folder, options.submissions, (1,))
+
+        def line(into: Path) -> list[str]:
+            command = work.command(folder, into, *words)
+            if options.fake:
+                command[1:3] = ["-c", FAKE]
+            return command
+
         started = time.monotonic()
-        run(folder, want, options.fake, None)
+        run(line(want), None)
         whole = time.monotonic() - started
         known, rounds, kills = {}, 0, 0
         while kills < options.kills:
-            code = run(folder, out, options.fake, draw.uniform(0, 1.1 * whole))
+            code = run(line(out), draw.uniform(0, 1.1 * whole))
             kills += code is None
             if (out / "grades.sqlite").exists():
                 faults += [] if work.sound(out) else ["the database is broken"]
@@ -87,7 +96,7 @@ def main() -> int:
                 known, rounds = {}, rounds + 1
                 continue
             known = held(out, known, faults)
-        run(folder, out, options.fake, None)
+        run(line(out), None)
         held(out, known, faults)
         faults += compare(out, want)
     print(f"{kills} kills, {rounds + 1} classes finished all the same")
