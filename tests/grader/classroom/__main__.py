@@ -67,12 +67,23 @@ def count(text: str) -> int:
     return int(text)
 
 
+def word(text: str) -> str:
+    """Of a variable that is not set the shell leaves nothing: that is no folder, and no seed."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("nothing is given")
+    return text
+
+
+def folder(text: str) -> Path:
+    return Path(word(text))
+
+
 def arguments(words: list[str]) -> argparse.Namespace:
     usage = "nox -s grade -- SUBMISSIONS --out OUT [options]"
     parser = Parser("grade", usage=usage, description="Grade a folder of submissions.")
     add = parser.add_argument
-    add("submissions", type=Path, metavar="SUBMISSIONS", help="folder with one entry a student")
-    add("--out", type=Path, metavar="OUT", help="folder for marks, feedback and the database")
+    add("submissions", type=folder, metavar="SUBMISSIONS", help="folder with one entry a student")
+    add("--out", type=folder, metavar="OUT", help="folder for marks, feedback and the database")
     add("--katas", metavar="1,3,7", help="katas that count (default: all that somebody handed in)")
     add(
         "--jobs",
@@ -82,7 +93,7 @@ def arguments(words: list[str]) -> argparse.Namespace:
     )
     add("--timeout", type=positive, metavar="SECONDS", help="for one kata of one student")
     add("--memory", type=size, metavar="SIZE", help="for one kata of one student, such as 4G")
-    add("--seed", metavar="WORD", help="of the inputs (default: a secret one is drawn)")
+    add("--seed", type=word, metavar="WORD", help="of the inputs (default: a secret one is drawn)")
     add("--sandbox", choices=("auto", "bwrap", "off"), help="default: auto")
     add("--engine", choices=("local", "ray"), default="local", help="default: local")
     add("--address", metavar="ADDRESS", help="of --engine ray: the cluster (default: auto)")
