@@ -9,8 +9,10 @@ import csv
 import json
 import os
 import random
+import signal
 import sqlite3
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -312,6 +314,30 @@ def test_other_settings_need_resume(klass, tmp_path, capsys):
         assert run(folder, "--out", out, *words) == 2
         assert "add --resume" in capsys.readouterr().err
     assert run(folder, "--out", out, "--resume", "--timeout=5") == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("place", ["take_in", "suite_version", "write_all", "judge"])
+def test_an_interruption_is_one_line_at_any_moment(
+    klass, tmp_path, capsys, monkeypatch, fake, place, number
+):
+    def interrupt(*words):
+        os.kill(os.getpid(), number)
+        time.sleep(10)
+
+    folder, out = klass(anna="good", ben="bad"), tmp_path / "out"
+    where = {"take_in": command.intake, "write_all": outputs, "suite_version": command}
+    with monkeypatch.context() as patch:
+        if place == "judge":
+            judge = fake.judge
+            patch.setattr(
+                fake, "judge", lambda *words: (os.kill(os.getpid(), number), judge(*words))[1]
+            )
+        else:
+            patch.setattr(where[place], place, interrupt)
+        assert run(folder, "--out", out) == 1
+    assert "interrupted" in capsys.readouterr().err.splitlines()[-1]
+    assert run(folder, "--out", out, "--resume") == 0
 
 
 # ---- the store -------------------------------------------------------------------------------

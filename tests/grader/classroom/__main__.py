@@ -11,6 +11,7 @@ import dataclasses
 import importlib.util
 import re
 import secrets
+import signal
 import sys
 from collections import Counter
 from pathlib import Path
@@ -23,6 +24,7 @@ from . import grading, intake, marks, outputs
 from .store import Store, Trouble
 from .units import known_katas, suite_version
 
+INTERRUPTED = "interrupted: what is graded so far is kept; go on with --resume"
 NEEDS = {
     "jinja2": "jinja2",
     "yaml": "PyYAML",
@@ -232,10 +234,16 @@ def main(words: list[str] | None = None) -> int:
         found, ignored = intake.take_in(options.submissions, known, asked, lambda data: None)
         print(describe(found, counted(found, asked, known), ignored))
         return 0
+    # Slurm, for one, asks like this when the time is up.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return run(options, known, asked)
     except Trouble as error:
         stop(str(error), error.code)
+    except KeyboardInterrupt:
+        stop(INTERRUPTED, 1)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def run(options: argparse.Namespace, known: list[str], asked: list[str] | None) -> int:
@@ -265,7 +273,7 @@ def run(options: argparse.Namespace, known: list[str], asked: list[str] | None) 
         except ValueError as error:
             stop(str(error))
         except KeyboardInterrupt:
-            broken = "interrupted: what is graded so far is kept; go on with --resume"
+            broken = INTERRUPTED
         finally:
             engine.close()
         rows = marks.table(
