@@ -161,10 +161,10 @@ def _build(limits: Limits) -> None:
     _mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     with open("/proc/sys/user/max_user_namespaces", "w") as most:
         most.write("0")  # in a user namespace of its own a child would have power again
-    # The rest of /proc stays as it is: NVIDIA's driver names its threads there, or it fails.
-    _mount("/proc/sys", "/proc/sys", "", MS_BIND)
     flags = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
-    _mount("none", "/proc/sys", "", flags)
+    for place in _of_all():
+        _mount(place, place, "", MS_BIND)
+        _mount("none", place, "", flags)
     size = f"size={limits.disk},nr_inodes={MOST_FILES},mode=700"
     _mount("tmpfs", HOME, "tmpfs", MS_NOSUID | MS_NODEV, size)
     os.mkdir(f"{HOME}/.shm", 0o700)
@@ -172,6 +172,23 @@ def _build(limits: Limits) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         up = struct.pack("16sh", b"lo", 1)  # IFF_UP
         fcntl.ioctl(any_socket, 0x8914, up.ljust(40, b"\0"))  # SIOCSIFFLAGS
+
+
+def _of_all() -> list[str]:
+    """What in /proc belongs to the whole machine and could be written to.
+
+    A grader that root has started is the owner of all of it, and so is the child: it could reset the
+    machine, or put a card to sleep. Its own processes stay as they are: NVIDIA's driver names its
+    threads there, or it fails.
+    """
+    found = []
+    with os.scandir("/proc") as entries:
+        for entry in entries:
+            if entry.name.isdigit() or entry.is_symlink():
+                continue
+            if entry.is_dir() or entry.stat().st_mode & 0o222:
+                found.append(entry.path)
+    return found
 
 
 def _renounce(keep: tuple[int, ...], limits: Limits, card: bool) -> None:

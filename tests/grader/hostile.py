@@ -89,6 +89,16 @@ def _huge(file: Path) -> None:
         opened.truncate(100 << 20)
 
 
+def _walks(change: Callable[[str], str]) -> Callable[[Path], None]:
+    """The one that walks the frames, with its text changed."""
+
+    def make(file: Path) -> None:
+        text = (FOLDER / FIRST / "walks_the_frames.py").read_text(encoding="utf-8")
+        file.write_bytes(change(text).encode())
+
+    return make
+
+
 def _holds(content: bytes) -> Callable[[Path], None]:
     def make(file: Path) -> None:
         file.write_bytes(content)
@@ -124,6 +134,20 @@ MADE: dict[str, tuple[str, Callable[[Path], None]]] = {
         lambda file: file.symlink_to("/dev/zero"),
     ),
     "folder": ('check values "no plain file": kernel.py is a folder.\n\nTwin: plain.py.', os.mkdir),
+    "in_a_comment_that_ends": (
+        'flag suspicious-source "frames": a carriage return ends a comment.\n\nTwin: plain.py.',
+        _walks(lambda text: text.replace("    frame = sys", "    # notes\r    frame = sys")),
+    ),
+    "spelt_out": (
+        'flag suspicious-source "spells its letters out": its comment is code once it is decoded.\n\n'
+        "Twin: plain.py.",
+        _walks(
+            lambda text: (
+                "# coding: unicode_escape\n"
+                + text.replace("    frame = sys", "    # notes \\u000a    frame = sys")
+            )
+        ),
+    ),
     "nested_without_end": (
         'check values "does not import": brings a parser to its knees.\n\nTwin: plain.py.',
         _holds(b"x = " + b"-" * 200_000 + b"1\n"),

@@ -9,8 +9,10 @@ import csv
 import json
 import os
 import random
+import signal
 import sqlite3
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -314,6 +316,30 @@ def test_other_settings_need_resume(klass, tmp_path, capsys):
     assert run(folder, "--out", out, "--resume", "--timeout=5") == 0
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("place", ["take_in", "suite_version", "write_all", "judge"])
+def test_an_interruption_is_one_line_at_any_moment(
+    klass, tmp_path, capsys, monkeypatch, fake, place, number
+):
+    def interrupt(*words):
+        os.kill(os.getpid(), number)
+        time.sleep(10)
+
+    folder, out = klass(anna="good", ben="bad"), tmp_path / "out"
+    where = {"take_in": command.intake, "write_all": outputs, "suite_version": command}
+    with monkeypatch.context() as patch:
+        if place == "judge":
+            judge = fake.judge
+            patch.setattr(
+                fake, "judge", lambda *words: (os.kill(os.getpid(), number), judge(*words))[1]
+            )
+        else:
+            patch.setattr(where[place], place, interrupt)
+        assert run(folder, "--out", out) == 1
+    assert "interrupted" in capsys.readouterr().err.splitlines()[-1]
+    assert run(folder, "--out", out, "--resume") == 0
+
+
 # ---- the store -------------------------------------------------------------------------------
 
 
@@ -364,6 +390,30 @@ def test_a_file_in_place_of_the_database(klass, tmp_path, capsys):
     assert "no database of this grader" in capsys.readouterr().err
 
 
+def test_somebody_else_s_database_is_left_as_it_is(klass, tmp_path, capsys):
+    out = tmp_path / "out"
+    out.mkdir()
+    other = sqlite3.connect(out / store.NAME)
+    other.execute("CREATE TABLE results (name TEXT)")
+    other.commit()
+    other.close()
+    before = (out / store.NAME).read_bytes()
+    assert run(klass(anna="good"), "--out", out) == 2
+    assert "no database of this grader" in capsys.readouterr().err
+    assert (out / store.NAME).read_bytes() == before
+
+
+def test_a_damaged_database_is_one_line(klass, tmp_path, capsys):
+    folder, out = klass(anna="good", ben="bad"), tmp_path / "out"
+    assert run(folder, "--out", out) == 0
+    file = out / store.NAME
+    file.write_bytes(file.read_bytes()[:4096] + b"x" * 8000)
+    capsys.readouterr()
+    assert run(folder, "--out", out, "--resume") in (1, 2)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "name another --out" in line
+
+
 def test_the_first_result_for_a_key_stays(tmp_path):
     opened, unit = store.Store(tmp_path / "out"), Unit("a", "k", "cpu")
     opened.put(unit, "v", "c", {"n": 1})
@@ -399,6 +449,9 @@ def test_bad_input_is_one_line_and_exit_code_2(klass, tmp_path, capsys):
         ((folder, *out, "--timeout", "-3"), "no number above 0"),
         ((folder, *out, "--memory", "much"), "is no size"),
         ((folder, *out, "--engine", "abacus"), "invalid choice"),
+        ((folder, "--out", ""), "--out: nothing is given"),
+        (("", *out), "SUBMISSIONS: nothing is given"),
+        ((folder, *out, "--seed", " "), "--seed: nothing is given"),
         ((folder,), "name a folder"),
         (out, "SUBMISSIONS"),
     ]:

@@ -227,7 +227,7 @@ def test_the_same_file_twice_is_no_question(put, taken):
 
 def test_an_empty_folder_is_a_row(tmp_path, taken):
     (tmp_path / "in" / "anna").mkdir(parents=True)
-    assert taken()[0].problems == {"": "it is empty"}
+    assert taken()[0].problems == {"": "there is no file in it"}
 
 
 def test_debris_is_named_and_no_row(put, taken):
@@ -316,6 +316,41 @@ def test_bombs_are_refused(put, taken, monkeypatch):
     assert archives.TOO_LARGE in found["cem"].problems["01_vector_add"]
 
 
+def test_many_small_bombs_are_one_large_bomb(put, taken, monkeypatch):
+    monkeypatch.setattr(archives, "MAX_UNPACKED", 8 << 20)
+    monkeypatch.setattr(archives, "MAX_KERNELS", 2 << 20)
+    part = tarred("w:xz", (member("zeros"), bytes(3 << 20)))
+    for number in range(4):
+        put(f"anna/{number}.tar.xz", part)
+        put(f"ben/{number}.zip", zipped(zeros=bytes(3 << 20)))
+        put(f"cem/{number}/kernel.py", bytes(1 << 20))
+    put("dora.zip", zipped(**{f"{number}/kernel.py": bytes(1 << 20) for number in range(4)}))
+    found = {each.student: each.problems[""] for each in taken()}
+    assert "would unpack to more than 8 MiB" in found["anna"]
+    assert "would unpack to more than 8 MiB" in found["ben"]
+    assert "larger than 2 MiB together" in found["cem"]
+    assert "larger than 2 MiB together" in found["dora"]
+
+
+def test_too_many_archives(put, taken, monkeypatch):
+    monkeypatch.setattr(archives, "MOST_ARCHIVES", 3)
+    for number in range(9):
+        put(f"anna/{number}.zip", zipped(**{"01_vector_add/kernel.py": WORK}))
+        put("ben/01_vector_add/kernel.py")
+    told = taken()[0].problems[""]
+    assert "more than 3 archives" in told
+    assert told.endswith("and 3 more like these")
+    assert taken()[1].problems == {}
+
+
+def test_a_long_list_of_members_cannot_fill_the_memory(put, taken, monkeypatch):
+    monkeypatch.setattr(archives, "MOST_AT_ONCE", 100_000)
+    put("anna.zip", zipped(**{f"{number:0100}": b"" for number in range(1000)}))
+    put("ben.zip", zipped(**{f"{number:0100}": b"" for number in range(500)}))
+    assert "made to fill the memory" in taken()[0].problems[""]
+    assert "no kernel.py" in taken()[1].problems[""]
+
+
 def test_a_header_cannot_fill_the_memory(put, taken):
     info = member("x", tarfile.XHDTYPE)
     info.size = 1 << 40
@@ -340,6 +375,29 @@ def test_a_locked_zip(put, taken):
         data[data.index(mark) + place] |= 1
     put("anna.zip", bytes(data))
     assert "password" in taken()[0].problems["01_vector_add"]
+
+
+def test_a_platform_numbers_what_is_handed_in_once_more(put, taken):
+    put("muster_11_101_01_vector_add-1.py")
+    put("muster_12_102_01_vector_add-2.zip", zipped(**{"kernel.py": WORK}))
+    put("anna/01_vector_add (1).py")
+    put("ben/01_vector_add(2)/kernel.py")
+    put("cem/01_vector_add.py", b"first")
+    put("cem/01_vector_add-1.py")
+    put("dora/01_vector_add2x/kernel.py")
+    found = {each.ident: each for each in taken()}
+    assert found.pop("dora").works == {}
+    assert len(found) == 5
+    assert {each.works["01_vector_add"] for each in found.values()} == {intake.digest(WORK)}
+
+
+def test_no_two_rows_are_called_the_same(put, taken):
+    for name in ("Ju\u0308rgen", "J\u00fcrgen", "a\x01", "a\x02"):
+        put(f"{name}/01_vector_add/kernel.py")
+    found = [(each.student, each.ident) for each in taken()]
+    assert len({*found}) == 4
+    assert found[0] == ("a\ufffd", "a\ufffd")
+    assert found[1] == ("a\ufffd", "a\ufffd (2)")
 
 
 def test_clean_leaves_what_can_be_shown():

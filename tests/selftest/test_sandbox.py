@@ -95,7 +95,15 @@ def tried(what, *arguments):
         return type(error).__name__
 def connect():
     socket.create_connection(("192.0.2.1", 80), 1)
+def writable(top):
+    for folder, inside, files in os.walk(top):
+        if folder == top:
+            inside[:] = [name for name in inside if not name.isdigit()]
+        for path in (f"{folder}/{name}" for name in files):
+            if not os.path.islink(path) and not tried(lambda: os.close(os.open(path, os.O_WRONLY))):
+                yield path
 print(json.dumps({
+    "machine": list(writable("/proc")),
     "tests": os.listdir(%(tests)r),
     "project": os.listdir(%(project)r),
     "hidden": [path for path in %(hidden)r if os.path.exists(path)],
@@ -131,6 +139,7 @@ def test_a_file_sees_nothing_that_is_not_its_own(loaded, monkeypatch, tmp_path):
     assert seen["network"]
     assert seen["interfaces"] == ["lo"]
     assert seen["wrote"] == []
+    assert seen["machine"] == []  # of which root, who may have started the grader, is the owner
     assert seen["keeper"] == "PermissionError"
     assert {int(power, 16) for power in seen["power"]} == {0}
     assert seen["privileges"] == ["1"]

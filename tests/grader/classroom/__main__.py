@@ -11,6 +11,7 @@ import dataclasses
 import importlib.util
 import re
 import secrets
+import signal
 import sys
 from collections import Counter
 from pathlib import Path
@@ -23,6 +24,7 @@ from . import grading, intake, marks, outputs
 from .store import Store, Trouble
 from .units import known_katas, suite_version
 
+INTERRUPTED = "interrupted: what is graded so far is kept; go on with --resume"
 NEEDS = {
     "jinja2": "jinja2",
     "yaml": "PyYAML",
@@ -67,12 +69,23 @@ def count(text: str) -> int:
     return int(text)
 
 
+def word(text: str) -> str:
+    """Of a variable that is not set the shell leaves nothing: that is no folder, and no seed."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("nothing is given")
+    return text
+
+
+def folder(text: str) -> Path:
+    return Path(word(text))
+
+
 def arguments(words: list[str]) -> argparse.Namespace:
     usage = "nox -s grade -- SUBMISSIONS --out OUT [options]"
     parser = Parser("grade", usage=usage, description="Grade a folder of submissions.")
     add = parser.add_argument
-    add("submissions", type=Path, metavar="SUBMISSIONS", help="folder with one entry a student")
-    add("--out", type=Path, metavar="OUT", help="folder for marks, feedback and the database")
+    add("submissions", type=folder, metavar="SUBMISSIONS", help="folder with one entry a student")
+    add("--out", type=folder, metavar="OUT", help="folder for marks, feedback and the database")
     add("--katas", metavar="1,3,7", help="katas that count (default: all that somebody handed in)")
     add(
         "--jobs",
@@ -82,7 +95,7 @@ def arguments(words: list[str]) -> argparse.Namespace:
     )
     add("--timeout", type=positive, metavar="SECONDS", help="for one kata of one student")
     add("--memory", type=size, metavar="SIZE", help="for one kata of one student, such as 4G")
-    add("--seed", metavar="WORD", help="of the inputs (default: a secret one is drawn)")
+    add("--seed", type=word, metavar="WORD", help="of the inputs (default: a secret one is drawn)")
     add("--sandbox", choices=("auto", "bwrap", "off"), help="default: auto")
     add("--engine", choices=("local", "ray"), default="local", help="default: local")
     add("--address", metavar="ADDRESS", help="of --engine ray: the cluster (default: auto)")
@@ -221,10 +234,16 @@ def main(words: list[str] | None = None) -> int:
         found, ignored = intake.take_in(options.submissions, known, asked, lambda data: None)
         print(describe(found, counted(found, asked, known), ignored))
         return 0
+    # Slurm, for one, asks like this when the time is up.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return run(options, known, asked)
     except Trouble as error:
         stop(str(error), error.code)
+    except KeyboardInterrupt:
+        stop(INTERRUPTED, 1)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def run(options: argparse.Namespace, known: list[str], asked: list[str] | None) -> int:
@@ -254,7 +273,7 @@ def run(options: argparse.Namespace, known: list[str], asked: list[str] | None) 
         except ValueError as error:
             stop(str(error))
         except KeyboardInterrupt:
-            broken = "interrupted: what is graded so far is kept; go on with --resume"
+            broken = INTERRUPTED
         finally:
             engine.close()
         rows = marks.table(

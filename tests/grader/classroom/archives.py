@@ -23,8 +23,11 @@ MOST_FILES = 10_000  # in one submission; a virtual environment has more, and do
 MOST_DEPTH = 40  # folders inside each other
 MOST_PATH = 1_000  # characters
 MAX_KERNEL = 1 << 20  # bytes of a kernel.py, as in `worker`
+MAX_KERNELS = 64 << 20  # of all files of a submission that may be one
 MAX_ARCHIVE = 100 << 20  # bytes of an archive
-MAX_UNPACKED = 500 << 20  # bytes that it may hold
+MAX_UNPACKED = 500 << 20  # bytes that all archives of a submission may hold
+MOST_ARCHIVES = 50  # in one submission
+MOST_AT_ONCE = 4 << 20  # bytes of what an archive says about itself: it is held in memory
 ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 # Folders of tools: what lies there is no work of the student's.
 SKIPPED = {
@@ -52,6 +55,29 @@ class Found:
     problem: str = ""
 
 
+class Allowance:
+    """What is left of the limits of one submission, with all its archives. Raises Refused beyond them."""
+
+    def __init__(self) -> None:
+        self.archives, self.unpacked, self.kernels = MOST_ARCHIVES, MAX_UNPACKED, MAX_KERNELS
+
+    def open(self) -> None:
+        self.archives -= 1
+        if self.archives < 0:
+            raise Refused(f"it holds more than {MOST_ARCHIVES} archives")
+
+    def unpack(self, size: int) -> None:
+        self.unpacked -= size
+        if self.unpacked < 0:
+            raise Refused(f"its archives would unpack to more than {MAX_UNPACKED >> 20} MiB")
+
+    def take(self, data: bytes) -> bytes:
+        self.kernels -= len(data)
+        if self.kernels < 0:
+            raise Refused(f"its Python files are larger than {MAX_KERNELS >> 20} MiB together")
+        return data
+
+
 def is_archive(name: str) -> bool:
     return name.lower().endswith(ENDINGS)
 
@@ -69,14 +95,14 @@ def skipped(path: Path_) -> bool:
 # ---- folders ---------------------------------------------------------------------------------
 
 
-def in_folder(folder: Path, wanted: Wanted) -> list[Found]:
+def in_folder(folder: Path, wanted: Wanted, left: Allowance) -> list[Found]:
     """All files below a folder, except those of tools. Raises Refused beyond the limits."""
     found: list[Found] = []
-    _walk(folder, (), wanted, found)
+    _walk(folder, (), wanted, found, left)
     return found
 
 
-def _walk(folder: Path, above: Path_, wanted: Wanted, found: list[Found]) -> None:
+def _walk(folder: Path, above: Path_, wanted: Wanted, found: list[Found], left: Allowance) -> None:
     if len(above) > MOST_DEPTH:
         raise Refused(f"it has more than {MOST_DEPTH} folders inside each other")
     try:
@@ -93,9 +119,10 @@ def _walk(folder: Path, above: Path_, wanted: Wanted, found: list[Found]) -> Non
         if entry.is_symlink():
             found.append(Found(path, problem="it is a link, and links are not followed"))
         elif entry.is_dir(follow_symlinks=False):
-            _walk(Path(entry.path), path, wanted, found)
+            _walk(Path(entry.path), path, wanted, found, left)
         elif wanted(entry.name):
             found.append(of_file(Path(entry.path), path))
+            left.take(found[-1].data or b"")
         else:
             found.append(Found(path))
 
@@ -126,12 +153,13 @@ def read(file: Path, most: int) -> bytes:
 # ---- archives --------------------------------------------------------------------------------
 
 
-def in_archive(file: Path, name: str, wanted: Wanted) -> list[Found]:
+def in_archive(file: Path, name: str, wanted: Wanted, left: Allowance) -> list[Found]:
     """All files of an archive, except those of tools. Raises Refused, and nothing else.
 
     `name`: what the student called it, which tells a zip from a tar.
     """
     try:
+        left.open()
         opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(opened, "rb") as stream:
             facts = os.fstat(opened)
@@ -140,7 +168,7 @@ def in_archive(file: Path, name: str, wanted: Wanted) -> list[Found]:
             if facts.st_size > MAX_ARCHIVE:
                 raise Refused(f"the archive is larger than {MAX_ARCHIVE >> 20} MiB")
             look = _zip if name.lower().endswith(".zip") else _tar
-            return look(stream, wanted)
+            return look(stream, wanted, left)
     except Refused:
         raise
     except Exception as error:  # what broken archives raise is no closed list
@@ -159,14 +187,14 @@ def _parts(name: str) -> Path_:
     return parts
 
 
-def _zip(stream: IO[bytes], wanted: Wanted) -> list[Found]:
+def _zip(stream: IO[bytes], wanted: Wanted, left: Allowance) -> list[Found]:
     found: list[Found] = []
-    with zipfile.ZipFile(stream) as archive:
+    careful: Any = _Careful(stream)
+    with zipfile.ZipFile(careful) as archive:
         members = archive.infolist()
         if len(members) > MOST_FILES:
             raise Refused(f"the archive holds more than {MOST_FILES:,} files")
-        if sum(member.file_size for member in members) > MAX_UNPACKED:
-            raise Refused(f"the archive would unpack to more than {MAX_UNPACKED >> 20} MiB")
+        left.unpack(sum(member.file_size for member in members))
         for member in members:
             path, mode = _parts(member.filename), member.external_attr >> 16
             if skipped(path) or member.is_dir() or not path:
@@ -179,17 +207,17 @@ def _zip(stream: IO[bytes], wanted: Wanted) -> list[Found]:
                 found.append(Found(path, problem="the archive is locked with a password"))
             else:
                 with archive.open(member) as opened:
-                    found.append(_bounded(path, opened))
+                    found.append(_bounded(path, opened, left))
     return found
 
 
-def _tar(stream: IO[bytes], wanted: Wanted) -> list[Found]:
+def _tar(stream: IO[bytes], wanted: Wanted, left: Allowance) -> list[Found]:
     found: list[Found] = []
     start = stream.read(6)
     stream.seek(0)
     unpack = next((opener for magic, opener in PACKED.items() if start.startswith(magic)), None)
     # What is unpacked in passing is counted as it comes out.
-    counter: Any = _Counter(unpack(stream) if unpack else stream)
+    counter: Any = _Counter(unpack(stream) if unpack else stream, left)
     with tarfile.open(fileobj=counter, mode="r:") as archive:
         for count, member in enumerate(archive):
             if count >= MOST_FILES:
@@ -200,36 +228,50 @@ def _tar(stream: IO[bytes], wanted: Wanted) -> list[Found]:
             if not member.isreg():
                 raise Refused(f"the archive holds a link or device: {'/'.join(path)[:80]!r}")
             opened = archive.extractfile(member) if wanted(path[-1]) else None
-            found.append(Found(path) if opened is None else _bounded(path, opened))
+            found.append(Found(path) if opened is None else _bounded(path, opened, left))
             counter.check(member.offset_data + member.size)
     return found
 
 
-def _bounded(path: Path_, opened: IO[bytes]) -> Found:
-    data = opened.read(MAX_KERNEL + 1)
+def _bounded(path: Path_, opened: IO[bytes], left: Allowance) -> Found:
+    data = left.take(opened.read(MAX_KERNEL + 1))
     return Found(path, problem=TOO_LARGE) if len(data) > MAX_KERNEL else Found(path, data)
 
 
-class _Counter:
-    """A stream that refuses to be read or wound beyond what an archive may hold."""
+class _Careful:
+    """A stream that gives no more at once than can be held in memory."""
 
     def __init__(self, stream):
         self.stream = stream
 
+    def read(self, size: int = -1) -> bytes:
+        data = self.stream.read(min(size, MOST_AT_ONCE + 1) if size >= 0 else MOST_AT_ONCE + 1)
+        if len(data) > MOST_AT_ONCE:
+            raise Refused("the archive is broken, or made to fill the memory")
+        return data
+
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+
+
+class _Counter(_Careful):
+    """One that also refuses to be read or wound beyond what archives may hold."""
+
+    def __init__(self, stream, left: Allowance):
+        super().__init__(stream)
+        self.left, self.furthest = left, 0
+
     def check(self, place: int) -> None:
-        if place > MAX_UNPACKED:
-            raise Refused(f"the archive would unpack to more than {MAX_UNPACKED >> 20} MiB")
+        self.left.unpack(max(place - self.furthest, 0))
+        self.furthest = max(place, self.furthest)
 
     def read(self, size: int = -1) -> bytes:
-        if size < 0 or size > 4 * MAX_KERNEL:  # of a header: it would be held in memory
+        if size < 0 or size > MOST_AT_ONCE:
             raise Refused("the archive is broken, or made to fill the memory")
         self.check(self.stream.tell() + size)
-        return self.stream.read(size)
+        return super().read(size)
 
     def seek(self, place: int, whence: int = 0) -> int:
         if whence == 0:
             self.check(place)
         return self.stream.seek(place, whence)
-
-    def __getattr__(self, name):
-        return getattr(self.stream, name)

@@ -15,7 +15,11 @@ from . import archives, layouts
 from .archives import Found, Refused
 
 KATA = re.compile(r"\d\d_\w+")
-LOOSE = re.compile(r"kernel(?:[-_ ]?\(?(\d+)\)?)?\.py", re.I)  # kernel-1.py: handed in once more
+# A platform or a browser numbers what has the name of something that is there: kernel-1.py.
+NUMBERED = r"(?:[-_ ]?\(?(\d+)\)?)?"
+LOOSE = re.compile(rf"kernel{NUMBERED}\.py", re.I)
+BEHIND = re.compile(rf"{NUMBERED}(?:\.py)?", re.I)
+MOST_REASONS = 3  # that are told of one submission
 NO_WORK = ("solutions", "tests", "mutants", "honest", "golden", "hostile")  # of a cloned repository
 
 Keep = Callable[[bytes], object]
@@ -59,13 +63,25 @@ def take_in(
 
 def wanted_of(known: Sequence[str]) -> archives.Wanted:
     """By its name: may this file be a kernel?"""
-    names = {f"{kata}.py" for kata in known}
-    return lambda name: bool(LOOSE.fullmatch(name)) or name.lower() in names
+    return lambda name: (
+        bool(LOOSE.fullmatch(name))
+        or (name.lower().endswith(".py") and named(name, known) is not None)
+    )
+
+
+def named(name: str, known: Sequence[str]) -> tuple[str, int] | None:
+    """The kata that a file or a folder is called after, and the number behind it."""
+    for kata in known:
+        if name.lower().startswith(kata.lower()):
+            match = BEHIND.fullmatch(name[len(kata) :])
+            if match:
+                return kata, int(match[1] or 0)
+    return None
 
 
 def _look(entry: layouts.Entry, known: Sequence[str], submission: Submission) -> list[Found]:
     """Every file of a submission, its archives opened; what cannot be opened is a problem."""
-    wanted = wanted_of(known)
+    wanted, left = wanted_of(known), archives.Allowance()
     found: list[Found] = []
     reasons: list[str] = (
         [] if entry.parts else [f"{layouts.METADATA} names a folder that is not there"]
@@ -78,13 +94,14 @@ def _look(entry: layouts.Entry, known: Sequence[str], submission: Submission) ->
                 if KATA.fullmatch(path.name) and path.name in known:
                     text = "it is a kata's folder, not a student's; name the folder above it"
                     raise Refused(text)
-                inside = archives.in_folder(path, wanted)
+                inside = archives.in_folder(path, wanted, left)
                 found += inside
                 for file in inside:
                     if archives.is_archive(file.path[-1]) and not file.problem:
-                        found += _opened(path.joinpath(*file.path), file.path, wanted, reasons)
+                        inner = path.joinpath(*file.path)
+                        found += _opened(inner, file.path, wanted, reasons, left)
             elif archives.is_archive(name):
-                found += _opened(path, (name,), wanted, reasons)
+                found += _opened(path, (name,), wanted, reasons, left)
             elif wanted(name) and name != path.name:  # a learning platform's file of one student
                 found.append(archives.of_file(path, (name,)))
             elif not path.is_file():
@@ -98,19 +115,25 @@ def _look(entry: layouts.Entry, known: Sequence[str], submission: Submission) ->
         except OSError as error:
             reasons.append(f"{layouts.clean(path.name)}: it cannot be read: {error.strerror}")
     if reasons:
+        more = len(reasons) - MOST_REASONS
+        reasons[MOST_REASONS:] = [f"and {more} more like these"] if more > 0 else []
         submission.problems[""] = "; ".join(reasons)
     return found
 
 
 def _opened(
-    file: Path, path: archives.Path_, wanted: archives.Wanted, reasons: list[str]
+    file: Path,
+    path: archives.Path_,
+    wanted: archives.Wanted,
+    reasons: list[str],
+    left: archives.Allowance,
 ) -> list[Found]:
     """The files of an archive, below its own name."""
     above = (*path[:-1], archives.stem(path[-1]))
     try:
         return [
             Found((*above, *each.path), each.data, each.problem)
-            for each in archives.in_archive(file, path[-1], wanted)
+            for each in archives.in_archive(file, path[-1], wanted, left)
         ]
     except Refused as error:
         reasons.append(f"{shown(path)}: {error}")
@@ -130,7 +153,6 @@ def _sort(
 ) -> None:
     """Which file is the work for which kata."""
     wanted = known if asked is None else asked
-    names = {kata.lower(): kata for kata in known}
     candidates: dict[str, list[Found]] = {}
     loose: list[Found] = []
     folders: dict[str, list[str]] = {}  # kata folders, and what lies in them
@@ -138,10 +160,12 @@ def _sort(
     for file in found:
         *above, name = file.path
         parent = above[-1] if above else ""
-        kata = names.get(parent.lower()) or names.get(name.lower().removesuffix(".py"))
-        if name.lower() in names and file.problem:  # the folder of a kata is a link
-            candidates.setdefault(names[name.lower()], []).append(file)
-        elif kata and (LOOSE.fullmatch(name) or name.lower() == f"{kata}.py"):
+        own = named(name, known)
+        called = named(parent, known) or own
+        kata = called[0] if called else ""
+        if own and file.problem:  # the folder of a kata is a link
+            candidates.setdefault(own[0], []).append(file)
+        elif kata and (LOOSE.fullmatch(name) or wanted_of([kata])(name)):
             candidates.setdefault(kata, []).append(file)
         elif LOOSE.fullmatch(name):
             loose.append(file)
@@ -154,7 +178,7 @@ def _sort(
         if only:
             candidates[asked[0]] = only
     for kata in wanted:
-        files = _best(candidates.get(kata, []))
+        files = _best(candidates.get(kata, []), kata)
         if len({file.data for file in files if not file.problem}) == 1:
             data = next(file.data for file in files if not file.problem) or b""
             submission.works[kata] = digest(data)
@@ -171,7 +195,7 @@ def _sort(
         submission.problems[""] = _nothing(found, loose, strange, candidates)
 
 
-def _best(files: list[Found]) -> list[Found]:
+def _best(files: list[Found], kata: str) -> list[Found]:
     """Those files that may be meant: of a cloned repository what lies in exercises/."""
     own = [f for f in files if not any(part in NO_WORK for part in f.path[:-2])] or files
     own = [f for f in own if "exercises" in f.path] or own
@@ -179,10 +203,11 @@ def _best(files: list[Found]) -> list[Found]:
     # Of a file that was handed in several times a platform numbers the later ones.
     def turn(file: Found) -> int:
         match = LOOSE.fullmatch(file.path[-1])
-        return int(match[1] or 0) if match else 0
+        return int(match[1] or 0) if match else (named(file.path[-1], [kata]) or ("", 0))[1]
 
-    places = {file.path[:-1] for file in own}
-    last = {place: max(turn(f) for f in own if f.path[:-1] == place) for place in places}
+    last: dict[archives.Path_, int] = {}
+    for file in own:
+        last[file.path[:-1]] = max(turn(file), last.get(file.path[:-1], 0))
     return [file for file in own if turn(file) == last[file.path[:-1]]]
 
 
@@ -197,7 +222,7 @@ def _nothing(found, loose, strange, candidates) -> str:
             f"{shown(loose[0].path)} lies in no kata's folder: put it into one, as 01_vector_add/"
         )
     if not found:
-        return "it is empty"
+        return "there is no file in it"
     inside = [file for file in found if archives.is_archive(file.path[-1])]
     if inside and len(inside[0].path) > 1:
         return f"{shown(inside[0].path)} is inside another archive, which is not opened"

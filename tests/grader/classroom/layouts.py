@@ -73,7 +73,19 @@ def entries(folder: Path) -> tuple[list[Entry], list[str]]:
             found["", folder_name, ""] = Entry(folder_name, folder_name)
     for entry in found.values():
         listed += _named(entry, people)
+    _tell_apart(listed)
     return listed, ignored
+
+
+def _tell_apart(listed: list[Entry]) -> None:
+    """No two rows alike: names may differ in what `clean` makes equal, as two ways to write an umlaut."""
+    taken: set[tuple[str, str]] = set()
+    for entry in listed:
+        ident, number = entry.ident, 1
+        while (entry.student, entry.ident) in taken:
+            number += 1
+            entry.ident = f"{ident} ({number})"
+        taken.add((entry.student, entry.ident))
 
 
 def _whose(path: Path) -> tuple[Entry, str]:

@@ -26,6 +26,7 @@ CREATE TABLE IF NOT EXISTS results (
     PRIMARY KEY (sha, kata, part, suite, conditions));
 """
 VERSION = 1
+NOT_OURS = "is no database of this grader; name another --out"
 
 
 class Trouble(Exception):
@@ -54,15 +55,18 @@ class Store:
         self._lock = threading.RLock()
         self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
         try:
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
+            (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
             if version not in (0, VERSION):
                 raise Trouble(
                     f"{self.path} is of another version of the grader; name another --out"
                 )
-            self._db.executescript(SCHEMA)
-            self._db.execute(f"PRAGMA user_version = {VERSION}")
+            if tables and not version:  # which is set together with the first table
+                raise Trouble(f"{self.path} {NOT_OURS}")
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            script = f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;"
+            self._db.executescript(script)
         except sqlite3.Error as error:
             raise self._trouble(error) from None
 
@@ -76,8 +80,10 @@ class Store:
             there = "what is graded so far is kept: free some space, then --resume"
             return Trouble(f"the disk of {self.path} is full or broken ({text}); {there}", 1)
         if "not a database" in text:
-            return Trouble(f"{self.path} is no database of this grader; name another --out")
-        return Trouble(f"{self.path}: {text}", 1)
+            return Trouble(f"{self.path} {NOT_OURS}")
+        if "malformed" in text:
+            return Trouble(f"{self.path} is damaged ({text}); name another --out", 1)
+        return Trouble(f"cannot write to {self.path}: {text}", 1)
 
     def _run(self, command: str, values: tuple = ()) -> list[tuple]:
         try:
