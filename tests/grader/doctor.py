@@ -16,12 +16,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .words import plural
+from .words import plural, wrapped
 
 OLDEST_PYTHON, NEWEST_PYTHON = (3, 10), (3, 13)
 OLDEST_TRITON, NEWEST_TRITON = (3, 6), (3, 9)
@@ -41,8 +40,8 @@ class Line:
 
     def __str__(self) -> str:
         sign = {"ok": " ok  ", "note": "     ", "warn": " !   ", "bad": " X   "}[self.level]
-        text = textwrap.wrap(self.text, 94, break_long_words=False, break_on_hyphens=False)
-        return sign + "\n     ".join(text) + (f"\n     -> {self.todo}" if self.todo else "")
+        advice = "\n" + wrapped(self.todo, "     -> ") if self.todo else ""
+        return wrapped(self.text, sign) + advice
 
 
 # Looking

@@ -16,6 +16,7 @@ from pathlib import Path
 from . import progress
 from .progress import Entry, free_name, kata_of
 from .scorecard import PROJECT
+from .words import wrapped
 
 SHIPPED = PROJECT / "tests" / "stubs"
 
@@ -44,7 +45,7 @@ def reset(kata: str) -> str:
     replace(file, shipped(kata).read_bytes())
 
     def alter(entry: Entry) -> None:
-        new = Entry(speed=entry.speed, hunt=entry.hunt, hunted=entry.hunted)
+        new = Entry(best=entry.best, speed=entry.speed, hunt=entry.hunt, hunted=entry.hunted)
         for name, value in vars(new).items():
             setattr(entry, name, value)
 
@@ -99,7 +100,7 @@ def main(words: list[str]) -> int:
         return 0
     for kata in [kata_of(word) for word in words]:
         try:
-            print(reset(kata))
+            print(wrapped(reset(kata)))
         except OSError as error:
             text = f"exercises/{kata}/kernel.py is as it was: {error.strerror or error}"
             progress.stop(f"{text} ({error.filename})")
