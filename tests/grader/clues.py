@@ -165,14 +165,16 @@ def show(kata: str, again: str = "", draw: str = "") -> str:
     progress.change(kata, alter)
     lines = [f"Hint {level} of {LEVELS} on {concept} ({why})", ""]
     lines += todo(progress.EXERCISES / kata / "kernel.py", concept) if level == 1 else []
-    lines.append(for_terminal(hint(lesson, concept, level)) or missing(kata))
+    text = hint(lesson, concept, level)
+    lines.append(for_terminal(text) or missing(kata))
     lines.append("")
     if level < LEVELS:
         again = again or f"{command()} -s hint-{int(kata[:2])}"
         picture = progress.picture(kata, concept)
         draws = f" {draw or picture} draws your kernel at work." if picture else ""
         more = f"Still stuck? {again} says more.{draws}"
-        lines.append(wrapped(f"{more} The lesson is {page.relative_to(progress.PROJECT)}."))
+        lesson_is = "The picture is in the lesson," if "picture" in text else "The lesson is"
+        lines.append(wrapped(f"{more} {lesson_is} {page.relative_to(progress.PROJECT)}."))
     else:
         solution = f"solutions/{kata}/kernel.py"
         lines.append(wrapped(f"That was the last one. The solution is {solution}."))

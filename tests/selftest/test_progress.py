@@ -384,6 +384,8 @@ def test_one_level_more_each_time_on_what_was_wrong(house):
         f"Hint {level} of 3 on mask" for level in (1, 2, 3, 3)
     ]
     assert "Look at the picture." in told[0]
+    assert "The picture is in the lesson, exercises/01_one/README.md." in told[0]
+    assert "The lesson is exercises/01_one/README.md." in told[1]
     assert "Which lanes exist?" in told[0]
     assert "How many?" not in told[0]
     assert "    mask = offsets < n" in told[2]
