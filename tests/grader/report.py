@@ -164,6 +164,7 @@ def all_right(kata: str, file: Path) -> str:
 
 def paint(text: str, status: str) -> str:
     """Colour for terminals that want it; the words say the same."""
-    if os.environ.get("NO_COLOR") or not sys.stdout.isatty():
+    wanted = sys.stdout.isatty() or os.environ.get("FORCE_COLOR")
+    if os.environ.get("NO_COLOR") or not wanted:
         return text
     return f"\x1b[{COLOURS[status]}m{text}\x1b[0m"

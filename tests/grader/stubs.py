@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -80,6 +81,17 @@ def replace(file: Path, content: bytes) -> None:
     except BaseException:
         os.unlink(part)
         raise
+
+
+def as_shipped(root: Path) -> Path:
+    """Make a copy of the project as it is handed out, without git and without its own tests."""
+    leave_out = shutil.ignore_patterns("__pycache__", "mutants", "honest", "selftest")
+    for name in ("exercises", "solutions", "tests"):
+        shutil.copytree(PROJECT / name, root / name, ignore=leave_out)
+    shutil.copy(PROJECT / "pyproject.toml", root)
+    for stub in SHIPPED.iterdir():
+        shutil.copy(stub / "kernel.py", root / "exercises" / stub.name / "kernel.py")
+    return root
 
 
 def stale() -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 from grader import clues, progress, report, status, stubs
 from grader.progress import Entry
 from grader.scorecard import LEFT_OUT, ORDER, Check, Scorecard
-from terminal import as_shipped
+from grader.stubs import as_shipped
 
 PROJECT = Path(__file__).resolve().parents[2]
 STUB = "# TODO(mask): which lanes exist\nmask = True\n# TODO(grid): enough\ngrid = (1,)\n"

@@ -220,6 +220,11 @@ def test_colour_only_for_a_terminal_that_wants_it(monkeypatch):
     assert paint("ok", "passed") == "ok"
     monkeypatch.delenv("NO_COLOR")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    assert paint("ok", "passed") == "ok"
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert paint("ok", "passed") == "\x1b[32mok\x1b[0m"
+    monkeypatch.setenv("NO_COLOR", "1")
     assert paint("ok", "passed") == "ok"
 
 
