@@ -1,4 +1,4 @@
-"""Put real reports into the lessons: `python -m grader.examples [--check]`.
+"""Put real reports into the lessons: `python -m grader.examples [--check] [N ...]`.
 
 The fenced block below the heading "What you see while unsolved" of each lesson holds the report of
 the stub as shipped. Nobody types these by hand. With --check nothing is written, and stale blocks
@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from .grading import PROJECT, katas
+from .progress import kata_of
 from .selfcheck import todo_regions
 
 HEADING = "## What you see while unsolved"
@@ -66,7 +67,8 @@ def replaced(text: str, mark: str, block: str) -> str:
 
 def main() -> int:
     stale = []
-    for kata in katas():
+    words = [word for word in sys.argv[1:] if word != "--check"]
+    for kata in [kata_of(word) for word in words] or katas():
         page = PROJECT / "exercises" / kata / "README.md"
         old = page.read_text()
         new = replaced(old, HEADING, report(kata, PROJECT / "exercises"))
