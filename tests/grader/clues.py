@@ -139,7 +139,7 @@ def chosen(kata: str, entry: Entry) -> tuple[str, str]:
         since = "" if progress.digest(file) == entry.digest else " (before your last change)"
         return entry.wrong[0], f"wrong in the last check{since}"
     if left:
-        return left[1], "not checked yet: the TODO to do first"
+        return left[1], "not checked yet; this TODO comes first"
     return "", f"There is no check to go by. First type {command()} -s check-{n}"
 
 
@@ -163,7 +163,7 @@ def show(kata: str, again: str = "", draw: str = "") -> str:
         changed.hints[concept] = level
 
     progress.change(kata, alter)
-    lines = [f"Hint {level} of {LEVELS} on {concept} ({why})", ""]
+    lines = [wrapped(f"Hint {level} of {LEVELS} on {concept} ({why})"), ""]
     lines += todo(progress.EXERCISES / kata / "kernel.py", concept) if level == 1 else []
     text = hint(lesson, concept, level)
     lines.append(for_terminal(text) or missing(kata))

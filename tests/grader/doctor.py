@@ -335,7 +335,7 @@ def on_gpu(facts: Facts) -> list[Line]:
         said = torch["gpu_error"] or "torch.cuda.is_available() is False"
         text = f"An AMD GPU seems to be there (/dev/kfd) but PyTorch cannot use it: {said}"
         return [Line("warn", text, "check rocminfo, and that you may read and write /dev/kfd")]
-    return [Line("note", "No GPU: all but speed and behaviour on real hardware is judged without")]
+    return [Line("note", "No GPU: none is needed, but for speed and behaviour on real hardware")]
 
 
 def on_device(device: Facts, backend: str) -> list[Line]:

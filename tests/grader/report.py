@@ -15,6 +15,7 @@ from pathlib import Path
 from . import progress, status
 from .progress import command
 from .scorecard import LEFT_OUT, ORDER, TO_COME, Scorecard
+from .words import lines_of
 
 WORDS = {"passed": "ok", "failed": "FAIL", "error": "ERROR", "not-judged": "--"}
 COLOURS = {"passed": "32", "failed": "31", "error": "35", "not-judged": "2"}
@@ -106,7 +107,7 @@ def render(
         f" ({', '.join(notes)})" if notes else ""
     )
     lines += ["", *textwrap.wrap(f"{card.kata}: {points}", width)]
-    lines += textwrap.wrap(next_step(card, checks, file, lesson), width, subsequent_indent="      ")
+    lines += lines_of(next_step(card, checks, file, lesson), width, rest=" " * 6)
     return "\n".join(lines)
 
 

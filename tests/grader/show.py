@@ -38,7 +38,7 @@ def summary(data: dict) -> str:
     """The picture in one line, for a terminal."""
     if data["notes"]:
         more = len(data["notes"]) - 1
-        return data["notes"][0]["text"] + (f" (and {more} more)" if more else "")
+        return data["notes"][0]["text"] + (f" ({more} more on the page)" if more else "")
     return "Every element is written, no lane leaves its tensor, and the numbers are right."
 
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from grader import clues, progress, report, status, stubs
+from grader import clues, progress, report, status, stubs, words
 from grader.progress import Entry
 from grader.scorecard import LEFT_OUT, ORDER, Check, Scorecard
 from grader.stubs import as_shipped
@@ -355,6 +355,15 @@ def test_home_fits_a_narrow_terminal(house, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "50")
     status.main(["home"])
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 50
+
+
+def test_a_command_stands_in_one_line(monkeypatch):
+    text = "Some words before it, then .venv/bin/nox -s show-1 and what it does."
+    for columns in range(40, 80):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        said = words.wrapped(text)
+        assert "/nox -s show-1" in said
+        assert " ".join(said.split()) == text
 
 
 @pytest.mark.parametrize("module", ["status", "clues", "stubs", "progress"])
