@@ -102,6 +102,11 @@ def is_own(file: Path, kata: str) -> bool:
     return file.resolve() == (EXERCISES / kata / "kernel.py").resolve()
 
 
+def solution(kata: str) -> Path:
+    """The reference solution of a kata."""
+    return PROJECT / "solutions" / kata / "kernel.py"
+
+
 def picture(kata: str, concept: str = "grid") -> str:
     """What to type to see a kernel at work; "" where a picture does not show this concept.
 

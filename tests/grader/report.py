@@ -51,7 +51,7 @@ def render(
     sizes fails, what passed on them ("ok?") may yet fail, so nobody is sent on to anything.
     """
     width = min(max(shutil.get_terminal_size((88, 24)).columns, 40), 100)
-    lines = [""]
+    lines: list[str] = []
     checks = sorted(card.checks, key=lambda c: ORDER.index(c.concept))
     left_out = sum(c.max_points for c in checks if c.message == LEFT_OUT)
     so_far = any(c.message == TO_COME for c in checks)
@@ -107,12 +107,13 @@ def render(
         f" ({', '.join(notes)})" if notes else ""
     )
     lines += ["", *textwrap.wrap(f"{card.kata}: {points}", width)]
-    lines += lines_of(next_step(card, checks, file, lesson), width, rest=" " * 6)
+    for sentence in next_step(card, checks, file, lesson).splitlines():
+        lines += lines_of(sentence, width, rest=" " * 6)
     return "\n".join(lines)
 
 
 def next_step(card: Scorecard, checks: list, file: Path, lesson: Path | None) -> str:
-    """One sentence: what to do now."""
+    """What to do now: a line, or two where there is something to say before it."""
     failed = [c for c in checks if c.status == "failed"]
     broken = [c for c in checks if c.status == "error"]
     if broken:
@@ -152,15 +153,18 @@ def next_step(card: Scorecard, checks: list, file: Path, lesson: Path | None) ->
 
 def all_right(kata: str, file: Path) -> str:
     """What to say at the end of a kata, and which is the next one."""
-    text = "All that can be judged here is right. Compare your kernel with"
-    text = f"{text} {shown(progress.PROJECT / 'solutions' / kata / 'kernel.py')}."
+    text, solution = "All that can be judged here is right.", progress.solution(kata)
+    if file.resolve() == solution.resolve():
+        return text
+    text = f"{text} Compare your kernel with {shown(solution)}."
     if not progress.is_own(file, kata):
         return text
     row = status.following(status.rows(), int(kata[:2]))
     if row is None or row.kata == kata:
         return f"{text} That was the last kata."
     lesson = shown(progress.EXERCISES / row.kata / "README.md")
-    return f"{text} Next: kata {row.number}, {lesson}, then {command()} -s check-{row.number}."
+    then = f"{lesson}, then {command()} -s check-{row.number}"
+    return f"{text}\nNext: kata {row.number}, {row.kata[3:]}: {then}."
 
 
 def paint(text: str, status: str) -> str:

@@ -48,7 +48,7 @@ def test_the_picture_of_a_report_is_that_of_today(nursery, monkeypatch, tmp_path
     file = house / "exercises" / screenshots.KATA / "kernel.py"
     card = grade(screenshots.KATA, file, nursery, LANES, "katas")
     head = first_line(file, LANES, None, {"gpu": "no GPU"})
-    today = [head, *render(card, file, file.with_name("README.md")).splitlines()]
+    today = [head, "", *render(card, file, file.with_name("README.md")).splitlines()]
     drawn = lines_of(screenshots.FOLDER / "report.svg")
     assert without_cost(drawn) == [line.rstrip() for line in today], "nox -s pictures"
 

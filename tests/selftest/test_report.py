@@ -180,7 +180,12 @@ def test_the_learners_own_file_leads_on(file, monkeypatch):
     (second / "kernel.py").write_text("")
     text = step(card(file, ("grid", 20, "passed")), file)
     assert f"solutions/{kata}/kernel.py" in text
-    assert text.endswith("Next: kata 2, 02_relu/README.md, then nox -s check-2.")
+    assert text.endswith("\nNext: kata 2, relu: 02_relu/README.md, then nox -s check-2.")
+
+
+def test_a_solution_is_not_compared_with_itself(file):
+    own = report.progress.solution("01_vector_add")
+    assert step(card(file, ("grid", 20, "passed")), own) == "All that can be judged here is right."
 
 
 def test_what_passed_on_a_few_sizes_is_no_verdict_yet(file):
