@@ -141,7 +141,7 @@ class Hush(logging.Filter):
     """Keeps nox's own remarks out of a learner's report, which says it all already."""
 
     remarks = re.compile(
-        r"(Running session|Session) ([a-z]+-\d+|bench-table|grade|home|doctor|status|next|watch)"
+        r"(Running session|Session) ([a-z]+-\d+|bench-table|grade|home|doctor|status|next|watch|pictures)"
         r"( (was|failed).*)?"
         r"|uv binary not found"
     )
@@ -662,6 +662,12 @@ def selfcheck(session: nox.Session) -> None:
 def bench_table(session: nox.Session) -> None:
     """Measure the solutions and write the figures into solutions/README.md (needs a GPU)."""
     finish(run(shared_python(), "-m", "grader.table", *session.posargs))
+
+
+@nox.session(venv_backend="none")
+def pictures(session: nox.Session) -> None:
+    """Make the README's pictures anew: a report and a page of show-1 (needs Chromium)."""
+    finish(run(shared_python(), "-m", "grader.screenshots"))
 
 
 @nox.session(venv_backend="none")

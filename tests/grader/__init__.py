@@ -28,6 +28,7 @@ How a verdict comes about, in the order in which the data flows:
 `hostile`    proves that the grader has: attacks are caught, their honest twins pass
 `show`, `picture`, `sheets`   no verdicts: a page that shows a kernel at work; its record is the
                      trace lane's, `show.html` draws it
+`examples`, `screenshots`   real reports for the lessons, real pictures for the README
 `classroom`  grades a class: submissions in, marks and feedback out (a package of its own)
 `bench`, `table`   no verdicts: benchmarks over sizes, and the figures in solutions/README.md
 """

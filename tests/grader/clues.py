@@ -15,8 +15,7 @@ from pathlib import Path
 
 from . import progress
 from .progress import Entry, command, kata_of
-from .report import todos
-from .status import wrapped
+from .words import wrapped
 
 LEVELS = 3
 # The first two levels on each concept, whatever the kata.
@@ -129,7 +128,7 @@ def hint(lesson: str, concept: str, level: int) -> str:
 def chosen(kata: str, entry: Entry) -> tuple[str, str]:
     """The concept to hint at, and why that one; ("", why) if there is nothing to hint at."""
     file = progress.EXERCISES / kata / "kernel.py"
-    left = todos(file)
+    left = progress.first_todo(file)
     n = int(kata[:2])
     if entry.solved and progress.digest(file) == entry.digest:
         return "", "The last check found nothing wrong that can be judged here."
@@ -140,14 +139,14 @@ def chosen(kata: str, entry: Entry) -> tuple[str, str]:
         since = "" if progress.digest(file) == entry.digest else " (before your last change)"
         return entry.wrong[0], f"wrong in the last check{since}"
     if left:
-        return left[0][1], "not checked yet: the first TODO"
+        return left[1], "not checked yet; this TODO comes first"
     return "", f"There is no check to go by. First type {command()} -s check-{n}"
 
 
-def show(kata: str, again: str = "") -> str:
+def show(kata: str, again: str = "", draw: str = "") -> str:
     """The next hint for a kata, as text; what was shown goes on record.
 
-    `again`: how to get another one, if not by the session hint-N.
+    `again`, `draw`: how to get another one, and a picture, if not by the sessions hint-N and show-N.
     """
     entry = progress.load().get(kata, Entry())
     concept, why = chosen(kata, entry)
@@ -164,14 +163,18 @@ def show(kata: str, again: str = "") -> str:
         changed.hints[concept] = level
 
     progress.change(kata, alter)
-    lines = [f"Hint {level} of {LEVELS} on {concept} ({why})", ""]
+    lines = [wrapped(f"Hint {level} of {LEVELS} on {concept} ({why})"), ""]
     lines += todo(progress.EXERCISES / kata / "kernel.py", concept) if level == 1 else []
-    lines.append(for_terminal(hint(lesson, concept, level)) or missing(kata))
+    text = hint(lesson, concept, level)
+    lines.append(for_terminal(text) or missing(kata))
     lines.append("")
     if level < LEVELS:
         again = again or f"{command()} -s hint-{int(kata[:2])}"
-        more = f"Still stuck? {again} says more."
-        lines.append(wrapped(f"{more} The lesson is {page.relative_to(progress.PROJECT)}."))
+        picture = progress.picture(kata, concept)
+        draws = f" {draw or picture} draws your kernel at work." if picture else ""
+        more = f"Still stuck? {again} says more.{draws}"
+        lesson_is = "The picture is in the lesson," if "picture" in text else "The lesson is"
+        lines.append(wrapped(f"{more} {lesson_is} {page.relative_to(progress.PROJECT)}."))
     else:
         solution = f"solutions/{kata}/kernel.py"
         lines.append(wrapped(f"That was the last one. The solution is {solution}."))
@@ -182,7 +185,7 @@ def todo(file: Path, concept: str) -> list[str]:
     """The TODO of a concept, if one is open: it says most of what there is to know."""
     return [
         wrapped(f"line {line}, TODO({concept}): {text}") + "\n"
-        for line, tag, text in todos(file)
+        for line, tag, text in progress.todos(file)
         if tag == concept
     ][:1]
 

@@ -16,12 +16,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .words import plural
+from .words import plural, wrapped
 
 OLDEST_PYTHON, NEWEST_PYTHON = (3, 10), (3, 13)
 OLDEST_TRITON, NEWEST_TRITON = (3, 6), (3, 9)
@@ -41,8 +40,8 @@ class Line:
 
     def __str__(self) -> str:
         sign = {"ok": " ok  ", "note": "     ", "warn": " !   ", "bad": " X   "}[self.level]
-        text = textwrap.wrap(self.text, 94, break_long_words=False, break_on_hyphens=False)
-        return sign + "\n     ".join(text) + (f"\n     -> {self.todo}" if self.todo else "")
+        advice = "\n" + wrapped(self.todo, "     -> ") if self.todo else ""
+        return wrapped(self.text, sign) + advice
 
 
 # Looking
@@ -336,7 +335,7 @@ def on_gpu(facts: Facts) -> list[Line]:
         said = torch["gpu_error"] or "torch.cuda.is_available() is False"
         text = f"An AMD GPU seems to be there (/dev/kfd) but PyTorch cannot use it: {said}"
         return [Line("warn", text, "check rocminfo, and that you may read and write /dev/kfd")]
-    return [Line("note", "No GPU: all but speed and behaviour on real hardware is judged without")]
+    return [Line("note", "No GPU: none is needed, but for speed and behaviour on real hardware")]
 
 
 def on_device(device: Facts, backend: str) -> list[Line]:

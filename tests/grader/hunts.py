@@ -21,8 +21,8 @@ from pathlib import Path
 from . import progress
 from .progress import Entry, command, kata_of
 from .scorecard import PROJECT
-from .status import wrapped
 from .stubs import keep_aside, replace
+from .words import wrapped
 
 MUTANTS = PROJECT / "tests" / "mutants"
 

@@ -392,5 +392,5 @@ def pytest_terminal_summary(terminalreporter, exitstatus, config):
         lesson = PROJECT / "exercises" / kata / "README.md"
         cost = section(judge.evidence.get(kata), card.checks)
         printed = judge.evidence[kata].printed if kata in judge.evidence else ""
-        terminalreporter.write_line(render(card, judge.files[kata], lesson, printed, cost))
-    terminalreporter.write_line("")
+        report = render(card, judge.files[kata], lesson, printed, cost)
+        terminalreporter.write_line(report + "\n")

@@ -14,7 +14,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NoReturn
@@ -25,6 +25,9 @@ EXERCISES = PROJECT / "exercises"
 # The tests name another one: what they check is nobody's progress.
 FILE = Path(os.environ.get("KATAS_PROGRESS") or PROJECT / ".katas" / "progress.json")
 VERSION = 1
+PICTURED = ("grid", "offsets", "mask", "layout")  # what a picture of show-N shows at a glance
+MOST_READ = 1 << 20  # characters of a file that are looked through for TODOs
+TODO = re.compile(r"#\s*TODO\((\w+)\):\s*(.*)")
 
 
 @dataclass
@@ -35,6 +38,7 @@ class Entry:
                    the first to look at first; score is None if there was none
     broken         what keeps the file from being judged at all, such as a syntax error
     digest, when   of the file that it judged, and the day
+    best           the highest score of any check, whatever became of the file since
     speed          the best share of the reference solution's speed that a GPU was seen to give
     hints          the level of the last hint shown, by concept
     hunt, hunted   the number of the bug hunt that was handed out last, and of those solved
@@ -48,6 +52,7 @@ class Entry:
     broken: str = ""
     digest: str = ""
     when: str = ""
+    best: int | None = None
     speed: float | None = None
     hints: dict[str, int] = field(default_factory=dict)
     hunt: int = 0
@@ -92,12 +97,73 @@ def stop(text: str) -> NoReturn:
     raise SystemExit(2)
 
 
+def is_own(file: Path, kata: str) -> bool:
+    """Whether this is the learner's own file of a kata, and no submission or solution."""
+    return file.resolve() == (EXERCISES / kata / "kernel.py").resolve()
+
+
+def solution(kata: str) -> Path:
+    """The reference solution of a kata."""
+    return PROJECT / "solutions" / kata / "kernel.py"
+
+
+def picture(kata: str, concept: str = "grid") -> str:
+    """What to type to see a kernel at work; "" where a picture does not show this concept.
+
+    A kata that asks for an agent has no kernel; its suite is not loaded to know, as that takes torch.
+    """
+    try:
+        suite = (PROJECT / "tests" / f"test_{kata}.py").read_text(encoding="utf-8")
+    except OSError:
+        suite = ""
+    drawn = concept in PICTURED and "KATA = Agent(" not in suite
+    return f"{command()} -s show-{int(kata[:2])}" if drawn else ""
+
+
 def digest(file: Path) -> str:
     """What tells one version of a file from another."""
     try:
         return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
     except OSError:
         return ""
+
+
+# ---- what is left to do ----------------------------------------------------------------------
+
+
+def todos(file: Path) -> list[tuple[int, str, str]]:
+    """The open TODOs of a file: (line, concept, text)."""
+    try:
+        with file.open(errors="replace") as opened:
+            lines = opened.read(MOST_READ).splitlines()
+    except OSError:
+        return []
+    found = []
+    for number, line in enumerate(lines, 1):
+        match = TODO.search(line)
+        if match:
+            text = match[2]
+            for more in lines[number:]:
+                extra = re.match(r"\s*#\s?(.*)", more)
+                if not extra or TODO.search(more):
+                    break
+                text += " " + extra[1].strip()
+            found.append((number, match[1], " ".join(text.split())))
+    return found
+
+
+def first_todo(file: Path, wrong: Sequence[str] = ()) -> tuple[int, str, str] | None:
+    """The TODO to do first, for all who point to one: (line, concept, text), or None.
+
+    After a check it is that of the concept that is at fault first, if that one is open; without one
+    (`wrong` is empty) the first in the order of concepts, in which a report names them too.
+    """
+    left = todos(file)
+    if wrong:
+        return next((todo for todo in left if todo[1] == wrong[0]), None)
+    return min(
+        left, key=lambda todo: ORDER.index(todo[1]) if todo[1] in ORDER else 99, default=None
+    )
 
 
 # ---- the file --------------------------------------------------------------------------------
@@ -122,6 +188,7 @@ def entry_of(facts: dict[str, Any]) -> Entry:
     entry = Entry(**{f.name: facts[f.name] for f in fields(Entry) if f.name in facts})
     kinds: dict[str, Any] = {
         "score": (int, type(None)),
+        "best": (int, type(None)),
         "speed": (int, float, type(None)),
         "wrong": list,
     }
@@ -200,14 +267,15 @@ def locked() -> Iterator[None]:
 def record(card: Scorecard, speed: float | None = None) -> None:
     """Keep what a check of the learner's own file found; anything else is nobody's progress."""
     file = EXERCISES / card.kata / "kernel.py"
-    if Path(card.file).resolve() != file.resolve():
+    if not is_own(Path(card.file), card.kata):
         return
     if any(check.message == LEFT_OUT for check in card.checks):
         return
 
     def alter(entry: Entry) -> None:
         entry.score, entry.max_score, entry.not_judged = card.score, card.max_score, card.not_judged
-        entry.solved, entry.wrong, entry.broken = solved(card), wrong(card), broken(card)
+        entry.solved, entry.wrong, entry.broken = solved(card), wrong(card, file), broken(card)
+        entry.best = max(card.score, entry.best or 0)
         entry.digest, entry.when = digest(file), time.strftime("%Y-%m-%d")
         if speed is not None:
             entry.speed = max(speed, entry.speed or 0.0)
@@ -223,11 +291,16 @@ def solved(card: Scorecard) -> bool:
     return card.success and not any(not card.lanes.get(check.lane) for check in off)
 
 
-def wrong(card: Scorecard) -> list[str]:
-    """The concepts at fault, in the order in which to look at them."""
+def wrong(card: Scorecard, file: Path) -> list[str]:
+    """The concepts at fault, in the order in which to look at them.
+
+    An open TODO says by itself what is missing; the cause that was worked out is for what is done.
+    """
+    left = {concept for _, concept, _ in todos(file)}
     failed = [check for check in card.checks if check.status == "failed"]
     failed.sort(key=lambda check: (check.waits, ORDER.index(check.concept)))
-    return list(dict.fromkeys(check.cause or check.concept for check in failed))
+    at_fault = [c.concept if c.concept in left else c.cause or c.concept for c in failed]
+    return list(dict.fromkeys(at_fault))
 
 
 def broken(card: Scorecard) -> str:

@@ -6,21 +6,20 @@ Colour never carries meaning alone, and NO_COLOR is respected.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from . import progress, status
 from .progress import command
 from .scorecard import LEFT_OUT, ORDER, TO_COME, Scorecard
+from .words import lines_of
 
 WORDS = {"passed": "ok", "failed": "FAIL", "error": "ERROR", "not-judged": "--"}
 COLOURS = {"passed": "32", "failed": "31", "error": "35", "not-judged": "2"}
-MOST_READ = 1 << 20  # characters of a file that are looked through for TODOs
 COST = "cost (an estimate, earns no points)"
-TODO = re.compile(r"#\s*TODO\((\w+)\):\s*(.*)")
 
 
 def first_line(file: Path, lanes: dict[str, bool], gpu: str | None, off: dict[str, str]) -> str:
@@ -39,27 +38,6 @@ def shown(path: Path) -> str:
         return str(path)
 
 
-def todos(file: Path) -> list[tuple[int, str, str]]:
-    """The open TODOs of a file: (line, concept, text)."""
-    try:
-        with file.open(errors="replace") as opened:
-            lines = opened.read(MOST_READ).splitlines()
-    except OSError:
-        return []
-    found = []
-    for number, line in enumerate(lines, 1):
-        match = TODO.search(line)
-        if match:
-            text = match[2]
-            for more in lines[number:]:
-                extra = re.match(r"\s*#\s?(.*)", more)
-                if not extra or TODO.search(more):
-                    break
-                text += " " + extra[1].strip()
-            found.append((number, match[1], " ".join(text.split())))
-    return found
-
-
 def render(
     card: Scorecard,
     file: Path,
@@ -69,10 +47,11 @@ def render(
 ) -> str:
     """The whole report of one kata; `cost`: what `cost.section` has to say.
 
-    While some of it is still to come, what is known of it, without points.
+    While some of it is still to come, what is known of it, without points: what failed on a few
+    sizes fails, what passed on them ("ok?") may yet fail, so nobody is sent on to anything.
     """
     width = min(max(shutil.get_terminal_size((88, 24)).columns, 40), 100)
-    lines = [""]
+    lines: list[str] = []
     checks = sorted(card.checks, key=lambda c: ORDER.index(c.concept))
     left_out = sum(c.max_points for c in checks if c.message == LEFT_OUT)
     so_far = any(c.message == TO_COME for c in checks)
@@ -83,9 +62,12 @@ def render(
     whole = len(same) == 1 and sum(c.status == "failed" for c in checks) > 2
     for check in checks:
         points = f"{check.points}/{check.max_points}"
+        word = WORDS[check.status]
         if check.status == "not-judged":
             points = f"-/{check.max_points}"
-        head = f"  {WORDS[check.status]:<5} {check.concept:<{name}} {points:>6}  "
+        if check.status == "passed" and so_far:
+            word, points = f"{word}?", f"?/{check.max_points}"
+        head = f"  {word:<5} {check.concept:<{name}} {points:>6}  "
         title = textwrap.wrap(check.title, max(width - len(head), 12)) or [""]
         lines.append(paint(head, check.status) + title[0])
         lines += [" " * len(head) + more for more in title[1:]]
@@ -117,9 +99,6 @@ def render(
     if output.strip():
         lines += ["", "It printed:", *("  | " + x[: width - 4] for x in output.splitlines()[:6])]
     if so_far:
-        if any(c.status == "failed" for c in checks):
-            text = next_step(card, checks, file, lesson)
-            lines += ["", *textwrap.wrap(text, width, subsequent_indent="      ")]
         return "\n".join(lines)
     beyond = card.not_judged - left_out
     notes = [f"{beyond} not judged on this machine"] if beyond else []
@@ -128,12 +107,13 @@ def render(
         f" ({', '.join(notes)})" if notes else ""
     )
     lines += ["", *textwrap.wrap(f"{card.kata}: {points}", width)]
-    lines += textwrap.wrap(next_step(card, checks, file, lesson), width, subsequent_indent="      ")
+    for sentence in next_step(card, checks, file, lesson).splitlines():
+        lines += lines_of(sentence, width, rest=" " * 6)
     return "\n".join(lines)
 
 
 def next_step(card: Scorecard, checks: list, file: Path, lesson: Path | None) -> str:
-    """One sentence: what to do now."""
+    """What to do now: a line, or two where there is something to say before it."""
     failed = [c for c in checks if c.status == "failed"]
     broken = [c for c in checks if c.status == "error"]
     if broken:
@@ -152,21 +132,44 @@ def next_step(card: Scorecard, checks: list, file: Path, lesson: Path | None) ->
                 "What could be judged here is right. Next: check it on a machine with a GPU, which "
                 "much of this kernel needs."
             )
-        return "All that can be judged here is right. Compare with the reference in solutions/."
+        return all_right(card.kata, file)
     first = next((c for c in failed if not c.waits), failed[0])
     if len(failed) > 2 and len({c.message for c in failed}) == 1 and first.line:
         return f"Next: line {first.line} of {shown(file)}. Nothing can be judged until it is put right."
-    open_todos = todos(file)
-    for line, concept, text in open_todos:
-        if concept == first.concept:
-            return f"Next: {first.concept}, line {line} of {shown(file)}: {text}"
+    own = progress.is_own(file, card.kata)
+    todo = progress.first_todo(file, [first.concept])
+    concept = first.concept if todo else first.cause or first.concept
+    picture = progress.picture(card.kata, concept) if own else ""
+    draws = f" {picture} draws your kernel at work." if picture else ""
+    if todo:
+        return f"Next: {concept}, line {todo[0]} of {shown(file)}: {todo[2]}{draws}"
     at = f", line {first.line} of" if first.line else ", in"
+    several = sum(c.concept == concept for c in card.checks) > 1 and concept == first.concept
+    which = f" ({first.title.rstrip('.')})" if several and first.title else ""
     hints = f" Hints are folded away in {shown(lesson)}." if lesson and lesson.exists() else ""
-    return f"Next: {first.cause or first.concept}{at} {shown(file)}.{hints}"
+    hints = f" For a hint: {command()} -s hint-{int(card.kata[:2])}." if own else hints
+    return f"Next: {concept}{which}{at} {shown(file)}.{draws}{hints}"
+
+
+def all_right(kata: str, file: Path) -> str:
+    """What to say at the end of a kata, and which is the next one."""
+    text, solution = "All that can be judged here is right.", progress.solution(kata)
+    if file.resolve() == solution.resolve():
+        return text
+    text = f"{text} Compare your kernel with {shown(solution)}."
+    if not progress.is_own(file, kata):
+        return text
+    row = status.following(status.rows(), int(kata[:2]))
+    if row is None or row.kata == kata:
+        return f"{text} That was the last kata."
+    lesson = shown(progress.EXERCISES / row.kata / "README.md")
+    then = f"{lesson}, then {command()} -s check-{row.number}"
+    return f"{text}\nNext: kata {row.number}, {row.kata[3:]}: {then}."
 
 
 def paint(text: str, status: str) -> str:
     """Colour for terminals that want it; the words say the same."""
-    if os.environ.get("NO_COLOR") or not sys.stdout.isatty():
+    wanted = sys.stdout.isatty() or os.environ.get("FORCE_COLOR")
+    if os.environ.get("NO_COLOR") or not wanted:
         return text
     return f"\x1b[{COLOURS[status]}m{text}\x1b[0m"

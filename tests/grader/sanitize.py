@@ -19,8 +19,7 @@ from pathlib import Path
 
 from . import progress
 from .progress import command, kata_of
-from .status import wrapped
-from .words import plural
+from .words import plural, wrapped
 
 TOOLS = {
     "memcheck": "every access stays inside the tensors",

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from .grading import PROJECT, grade, katas, suite
 from .judge import Nursery
-from .report import TODO
+from .progress import TODO
 from .scorecard import ORDER, Scorecard, environment
 from .stubs import untouched
 

@@ -16,7 +16,9 @@ from typing import NoReturn
 
 from .judge import Nursery
 from .loading import uncollected
+from .progress import command
 from .scorecard import PROJECT, SUITE
+from .words import wrapped
 
 FOLDER = PROJECT / ".katas" / "show"
 TEMPLATE = Path(__file__).with_name("show.html")
@@ -36,7 +38,7 @@ def summary(data: dict) -> str:
     """The picture in one line, for a terminal."""
     if data["notes"]:
         more = len(data["notes"]) - 1
-        return data["notes"][0]["text"] + (f" (and {more} more)" if more else "")
+        return data["notes"][0]["text"] + (f" ({more} more on the page)" if more else "")
     return "Every element is written, no lane leaves its tensor, and the numbers are right."
 
 
@@ -92,8 +94,11 @@ def main(words: list[str] | None = None) -> int:
         out.write_text(page(data), encoding="utf-8")
     except OSError as error:
         stop(f"cannot write {out}: {error.strerror or error}")
-    print(f"{data['title']} at {data['case']}: {summary(data)}\nThe picture: {out.resolve()}")
-    if asked.open and not webbrowser.open(out.resolve().as_uri()):
+    print(wrapped(f"{data['title']} at {data['case']}: {summary(data)}"))
+    print(wrapped(f"The picture: {out.resolve()}"))
+    if not asked.open:
+        print(f"{command()} -s show-{int(kata[:2])} -- --open shows it in a browser.")
+    elif not webbrowser.open(out.resolve().as_uri()):
         print("No browser is found from here: open the file above in yours.")
     return 0
 

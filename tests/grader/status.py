@@ -9,14 +9,12 @@ Everything comes from the record (see `progress`) and the files; no kernel is ru
 
 from __future__ import annotations
 
-import shutil
 import sys
-import textwrap
 from dataclasses import dataclass
 
 from . import progress, stubs
 from .progress import Entry, command, katas
-from .report import todos
+from .words import wrapped
 
 BAR = 20  # characters of the progress line
 WIDE = 72  # columns from which on the table has room for all that is known
@@ -68,22 +66,6 @@ def following(found: list[Row], after: int = 0) -> Row | None:
 # ---- words -----------------------------------------------------------------------------------
 
 
-def width() -> int:
-    return min(max(shutil.get_terminal_size((80, 24)).columns, 40), 100)
-
-
-def wrapped(text: str, first: str = "", rest: str | None = None) -> str:
-    """A paragraph for this terminal; words are never cut, as they may be paths."""
-    return textwrap.fill(
-        text,
-        width(),
-        initial_indent=first,
-        subsequent_indent=" " * len(first) if rest is None else rest,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
 def progress_line(found: list[Row]) -> str:
     """How many are solved, in words and as a bar."""
     done = sum(row.state == "solved" for row in found)
@@ -98,15 +80,16 @@ def what_now(row: Row) -> list[str]:
     lines = [f"Next: kata {row.number}, {progress.title(row.kata)}{score}"]
     lines.append(f"  lesson  exercises/{row.kata}/README.md")
     lines.append(f"  file    exercises/{row.kata}/kernel.py")
-    left = todos(file)
-    if left:
-        line, concept, text = left[0]
+    current = row.entry.score is not None and not row.edited
+    todo = progress.first_todo(file, row.entry.wrong if current else ())
+    if todo:
+        line, concept, text = todo
         lines.append(wrapped(f"line {line}, {concept}: {text}", "  TODO    "))
     elif not file.is_file():
         lines.append(
             wrapped(f"it is gone; {command()} -s reset-{row.number} brings it back", " " * 10)
         )
-    elif row.entry.wrong and not row.edited:
+    elif row.entry.wrong and current:
         lines.append(wrapped(f"last check: wrong in {', '.join(row.entry.wrong)}", " " * 10))
     lines.append(f"  check   {command()} -s check-{row.number}")
     return lines
@@ -130,12 +113,18 @@ def home() -> None:
         return
     print("\n".join(what_now(row)))
     print()
+    if not any(other.entry.best for other in found):
+        begin = "exercises/README.md begins with the smallest kernel there is, and a glossary."
+        print(wrapped(f"New to GPUs? {begin}") + "\n")
     say = {
         "watch": "check again at every save",
         f"hint-{row.number}": "a hint on what the last check found wrong",
+        f"show-{row.number}": "a picture of your kernel at work",
         "status": "all katas",
         "doctor": "what this machine can judge",
     }
+    if not progress.picture(row.kata):
+        del say[f"show-{row.number}"]
     for session, text in say.items():
         print(wrapped(text, f"  {command()} -s {session:<9}"))
     print(wrapped("everything else", f"  {command() + ' -l':<{len(command()) + 13}}"))
@@ -164,6 +153,11 @@ def status() -> None:
         notes.append(f"Edited since the last check: {', '.join(edited)}.")
     if any(row.entry.not_judged and row.state == "solved" for row in found):
         notes.append("A full score needs a GPU; solved means that all is right that can be judged.")
+    better = [
+        f"{r.number} ({r.entry.best})" for r in found if (r.entry.best or 0) > (r.entry.score or 0)
+    ]
+    if better:
+        notes.append(f"Had more points once: kata {', '.join(better)}.")
     if any(row.speed for row in found):
         notes.append("Speed: the best seen on a GPU, as a share of the reference solution's.")
     for note in notes:

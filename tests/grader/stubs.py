@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 from . import progress
 from .progress import Entry, free_name, kata_of
 from .scorecard import PROJECT
+from .words import wrapped
 
 SHIPPED = PROJECT / "tests" / "stubs"
 
@@ -44,7 +46,7 @@ def reset(kata: str) -> str:
     replace(file, shipped(kata).read_bytes())
 
     def alter(entry: Entry) -> None:
-        new = Entry(speed=entry.speed, hunt=entry.hunt, hunted=entry.hunted)
+        new = Entry(best=entry.best, speed=entry.speed, hunt=entry.hunt, hunted=entry.hunted)
         for name, value in vars(new).items():
             setattr(entry, name, value)
 
@@ -81,6 +83,17 @@ def replace(file: Path, content: bytes) -> None:
         raise
 
 
+def as_shipped(root: Path) -> Path:
+    """Make a copy of the project as it is handed out, without git and without its own tests."""
+    leave_out = shutil.ignore_patterns("__pycache__", "mutants", "honest", "selftest")
+    for name in ("exercises", "solutions", "tests"):
+        shutil.copytree(PROJECT / name, root / name, ignore=leave_out)
+    shutil.copy(PROJECT / "pyproject.toml", root)
+    for stub in SHIPPED.iterdir():
+        shutil.copy(stub / "kernel.py", root / "exercises" / stub.name / "kernel.py")
+    return root
+
+
 def stale() -> list[str]:
     """The katas whose second copy is not the stub in exercises/."""
     return [kata for kata in progress.katas().values() if not untouched(kata)]
@@ -99,7 +112,7 @@ def main(words: list[str]) -> int:
         return 0
     for kata in [kata_of(word) for word in words]:
         try:
-            print(reset(kata))
+            print(wrapped(reset(kata)))
         except OSError as error:
             text = f"exercises/{kata}/kernel.py is as it was: {error.strerror or error}"
             progress.stop(f"{text} ({error.filename})")

@@ -30,13 +30,14 @@ from . import clues, progress, status
 from .judge import Nursery
 from .loading import uncollected
 from .progress import command, kata_of
+from .words import wrapped
 
 STEP_MS, MOST_MS = 20, 100  # a burst of changes is one save: no other within, all in all
 GONE_SECONDS = 0.3  # an editor that replaces a file may leave none for a moment
 KEYS = {"h": "hint", "n": "next", "s": "show", "r": "run", "q": "quit"}
 CLEAR = "\x1b[H\x1b[2J"
 LOADING = "loading PyTorch and Triton..."
-VERDICT_LINE = re.compile(r"(\x1b\[\d+m)?  (ok|--) ")
+VERDICT_LINE = re.compile(r"(\x1b\[\d+m)?  (ok\??|--) ")
 
 Event = tuple[str, Any]
 
@@ -115,7 +116,7 @@ class Watch:
         if key == "r":
             self.check()
         elif key == "h":
-            self.read(clues.show(self.kata, again="h"))
+            self.read(clues.show(self.kata, again="h", draw="s"))
         elif key == "n":
             self.following()
         elif key == "s":
@@ -144,7 +145,7 @@ class Watch:
         """Show what is known, and put it on record if that is all."""
         if verdict is None:
             text = f"{shown(self.file)} is gone. Save it again"
-            self.show("", status.wrapped(f"{text}, or {command()} -s reset-{self.number}."))
+            self.show("", wrapped(f"{text}, or {command()} -s reset-{self.number}."))
             return
         if verdict.whole:
             progress.record(verdict.card, verdict.speed)
@@ -164,11 +165,9 @@ class Watch:
         self.show("" if verdict.whole else state, page)
 
     def congratulations(self) -> str:
-        solution = f"solutions/{self.kata}/kernel.py"
-        text = f"Well done! Compare your kernel with {solution}."
         row = status.following(status.rows(), self.number)
-        more = f" Then press n for kata {row.number}, {row.kata[3:]}." if row else ""
-        return "\n\n" + status.wrapped(text + (more or " That was the last kata."))
+        more = f" Press n for kata {row.number}, {row.kata[3:]}." if row else ""
+        return "\n\n" + wrapped(f"Well done!{more}")
 
     def following(self) -> None:
         """Turn to the next unsolved kata."""
@@ -208,9 +207,9 @@ class Watch:
     def draw(self) -> None:
         """The page for this terminal: a head, the body as far as there is room, the keys."""
         size = shutil.get_terminal_size((80, 24))
-        head = status.wrapped(f"kata {self.number}, {self.kata[3:]} | {shown(self.file)}")
+        head = wrapped(f"kata {self.number}, {self.kata[3:]} | {shown(self.file)}")
         lines = head.splitlines() + ([self.state] if self.state else [])
-        keys = status.wrapped("   ".join(f"{key} {what}" for key, what in KEYS.items()))
+        keys = wrapped("   ".join(f"{key} {what}" for key, what in KEYS.items()))
         room = size.lines - len(lines) - len(keys.splitlines()) - 3
         text = self.body if isinstance(self.body, str) else self.body()
         body = fitted(text.strip("\n").splitlines(), room)
@@ -317,7 +316,7 @@ def load(events: queue.SimpleQueue[Event], nursery: Nursery) -> None:
         events.put(("loaded", WarmJudge(lanes, nursery)))
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
-        events.put(("broken", status.wrapped(f"{text}. {command()} -s doctor may know why.")))
+        events.put(("broken", wrapped(f"{text}. {command()} -s doctor may know why.")))
 
 
 def judge_files(watch: Watch) -> None:
@@ -342,7 +341,7 @@ def judge_files(watch: Watch) -> None:
                 watch.events.put(("verdict", (turn, None)))
             else:
                 text = f"The grader failed: {type(error).__name__}: {error}. Press r to try again."
-                watch.events.put(("said", (turn, status.wrapped(text))))
+                watch.events.put(("said", (turn, wrapped(text))))
 
 
 def watch(kata: str, terminal: Terminal) -> None:

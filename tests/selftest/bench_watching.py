@@ -15,7 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from terminal import PROJECT, Screen, as_shipped, watch_in
+from terminal import Screen, watch_in
+
+PROJECT = Path(__file__).resolve().parents[2]
 
 ROUNDS = 3
 SEEN = {
@@ -42,6 +44,9 @@ def seconds(screen: Screen, file: Path, text: str) -> dict[str, float]:
 
 def main(numbers: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
+        sys.path.insert(0, str(PROJECT / "tests"))
+        from grader.stubs import as_shipped
+
         screen = watch_in(as_shipped(Path(folder)))
         screen.wait(SEEN["whole"], 600)
         print(f"{'':<28}" + "".join(f"{name:>10}" for name in SEEN) + "   seconds")

@@ -1,6 +1,6 @@
 """A command in a terminal of its own, as a person sees it: what is on the page, and keys.
 
-What test_watching.py and bench_watching.py share, and the copy of the project that they work in.
+What test_watching.py and bench_watching.py share.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 import pty
 import re
 import select
-import shutil
 import signal
 import struct
 import subprocess
@@ -20,7 +19,6 @@ import termios
 import time
 from pathlib import Path
 
-PROJECT = Path(__file__).resolve().parents[2]
 CLEAR = "\x1b[H\x1b[2J"
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -92,17 +90,6 @@ class Screen:
         if close:
             os.close(self.fd)
         return self.process.wait()
-
-
-def as_shipped(root: Path) -> Path:
-    """A copy of the project as it is handed out, without git and without mutants."""
-    leave_out = shutil.ignore_patterns("__pycache__", "mutants", "honest", "selftest")
-    for name in ("exercises", "solutions", "tests"):
-        shutil.copytree(PROJECT / name, root / name, ignore=leave_out)
-    shutil.copy(PROJECT / "pyproject.toml", root)
-    for kata in (root / "tests" / "stubs").iterdir():
-        shutil.copy(kata / "kernel.py", root / "exercises" / kata.name / "kernel.py")
-    return root
 
 
 def watch_in(root: Path, *words: str) -> Screen:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from grader.grading import grade, katas
-from grader.report import TODO
+from grader.progress import TODO
 from grader.scorecard import ORDER, Scorecard
 from grader.selfcheck import SLOW, todo_regions
 

@@ -232,6 +232,15 @@ def test_cache_below_a_file_is_not_writable(monkeypatch, tmp_path):
     assert not doctor.cache_facts()["writable"]
 
 
+@pytest.mark.parametrize("columns", [50, 80])
+def test_what_it_says_fits_the_terminal(monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    facts = machine(env={"TRITON_INTERPRET": "1", "TRITON_ALWAYS_COMPILE": "1"})
+    lines = "\n".join(map(str, diagnose(facts))).splitlines()
+    assert max(map(len, lines)) <= columns
+    assert "     -> unset TRITON_INTERPRET (each lane" in "\n".join(lines)
+
+
 def test_main_prints_and_tells_whether_anything_can_be_judged(monkeypatch, capsys):
     monkeypatch.setattr(doctor, "collect", machine)
     assert doctor.main() == 0

@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from grader import clues, progress, status, stubs
+from grader import clues, progress, report, status, stubs, words
 from grader.progress import Entry
 from grader.scorecard import LEFT_OUT, ORDER, Check, Scorecard
-from terminal import as_shipped
+from grader.stubs import as_shipped
 
 PROJECT = Path(__file__).resolve().parents[2]
 STUB = "# TODO(mask): which lanes exist\nmask = True\n# TODO(grid): enough\ngrid = (1,)\n"
@@ -140,6 +140,24 @@ def test_the_best_speed_stays(house):
     assert entry().speed == 0.95
 
 
+def test_the_best_score_stays(house):
+    file = work(house)
+    for verdicts in (HALF, ALL, HALF):
+        progress.record(judged(file, *verdicts))
+    assert (entry().score, entry().best) == (10, 20)
+    stubs.reset("01_one")
+    assert (entry().score, entry().best) == (None, 20)
+
+
+def test_a_todo_that_is_open_says_more_than_a_cause(house):
+    file = work(house, text=STUB)
+    card = judged(file, ("grid", "failed"), ("values", "failed"))
+    for check in card.checks:
+        check.cause = "offsets"
+    progress.record(card)
+    assert entry().wrong == ["grid", "offsets"]
+
+
 def test_solved_without_a_gpu_but_not_without_a_lane(house):
     file = work(house)
     progress.record(judged(file, *ALL))
@@ -257,11 +275,53 @@ def test_next_is_the_first_unsolved_kata(house, capsys):
     said = capsys.readouterr().out
     assert "kata 2" in said
     assert "exercises/02_two/README.md" in said
-    assert "line 1, mask: which lanes exist" in said
+    assert "line 3, grid: enough" in said
     assert said.endswith("nox -s check-2\n")
     progress.record(judged(work(house, "02_two"), *ALL))
     status.main(["next"])
     assert "All katas are solved" in capsys.readouterr().out
+
+
+def test_all_point_to_the_same_todo(house, capsys):
+    """`nox`, a hint and the report, before and after a check: the order is that of the concepts."""
+    file = house / "exercises" / "01_one" / "kernel.py"
+
+    def told() -> set[str]:
+        status.main(["home"])
+        here = re.search(r"TODO +line \d+, (\w+)", capsys.readouterr().out)
+        hint = re.match(r"Hint \d of 3 on (\w+)", clues.show("01_one"))
+        return {here[1], hint[1]}
+
+    assert told() == {"grid"}
+    card = judged(file, ("mask", "failed"), ("grid", "failed"))
+    progress.record(card)
+    assert told() == {"grid"}
+    assert "Next: grid, line 3 of" in report.next_step(card, card.checks[::-1], file, None)
+    card = judged(file, ("mask", "failed"), ("grid", "passed"))
+    progress.record(card)
+    assert told() == {"mask"}
+    assert "Next: mask, line 1 of" in report.next_step(card, card.checks, file, None)
+
+
+def test_a_kernel_that_can_be_drawn_is(house, capsys):
+    (house / "tests" / "test_01_one.py").write_text("KATA = Kata()")
+    assert "nox -s show-1 draws your kernel" in " ".join(clues.show("01_one").split())
+    assert "h says more. s draws" in clues.show("01_one", again="h", draw="s")
+    status.main(["home"])
+    assert "nox -s show-1   a picture" in capsys.readouterr().out
+    (house / "tests" / "test_01_one.py").write_text("KATA = Agent()")
+    assert "show-1" not in clues.show("01_one")
+    status.main(["home"])
+    assert "show-1" not in capsys.readouterr().out
+
+
+def test_a_better_score_of_before_is_told(house, capsys):
+    progress.record(judged(work(house), *ALL))
+    status.main(["status"])
+    assert "once" not in capsys.readouterr().out
+    stubs.reset("01_one")
+    status.main(["status"])
+    assert "Had more points once: kata 1 (20)." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("columns", [50, 80])
@@ -283,10 +343,27 @@ def test_the_table_says_the_same_with_and_without_rich(house, capsys, monkeypatc
     assert max(map(len, said.splitlines())) <= columns
 
 
+def test_who_has_no_points_yet_is_shown_where_to_begin(house, capsys):
+    status.main(["home"])
+    assert "New to GPUs? exercises/README.md" in capsys.readouterr().out
+    progress.record(judged(work(house), *HALF))
+    status.main(["home"])
+    assert "New to GPUs" not in capsys.readouterr().out
+
+
 def test_home_fits_a_narrow_terminal(house, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "50")
     status.main(["home"])
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 50
+
+
+def test_a_command_stands_in_one_line(monkeypatch):
+    text = "Some words before it, then .venv/bin/nox -s show-1 and what it does."
+    for columns in range(40, 80):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        said = words.wrapped(text)
+        assert "/nox -s show-1" in said
+        assert " ".join(said.split()) == text
 
 
 @pytest.mark.parametrize("module", ["status", "clues", "stubs", "progress"])
@@ -316,6 +393,8 @@ def test_one_level_more_each_time_on_what_was_wrong(house):
         f"Hint {level} of 3 on mask" for level in (1, 2, 3, 3)
     ]
     assert "Look at the picture." in told[0]
+    assert "The picture is in the lesson, exercises/01_one/README.md." in told[0]
+    assert "The lesson is exercises/01_one/README.md." in told[1]
     assert "Which lanes exist?" in told[0]
     assert "How many?" not in told[0]
     assert "    mask = offsets < n" in told[2]
@@ -335,8 +414,8 @@ def test_another_concept_begins_at_its_first_hint(house):
 
 def test_without_a_check_the_first_todo_is_hinted_at(house):
     said = clues.show("01_one")
-    assert said.startswith("Hint 1 of 3 on mask (not checked yet")
-    assert "line 1, TODO(mask): which lanes exist" in said
+    assert said.startswith("Hint 1 of 3 on grid (not checked yet")
+    assert "line 3, TODO(grid): enough" in said
 
 
 def test_a_concept_of_which_the_lesson_says_nothing(house):
@@ -368,7 +447,7 @@ def test_nothing_wrong_nothing_to_hint_at(house):
 @pytest.mark.parametrize("kata", progress.katas().values())
 def test_every_todo_has_three_hints_of_its_own(kata):
     lesson = (PROJECT / "exercises" / kata / "README.md").read_text()
-    open_todos = {concept for _, concept, _ in status.todos(stubs.shipped(kata))}
+    open_todos = {concept for _, concept, _ in progress.todos(stubs.shipped(kata))}
     found = clues.levels(lesson)
     assert len(found) == clues.LEVELS
     for concept in open_todos:
@@ -392,6 +471,14 @@ def test_reset_keeps_every_version_aside(house):
     assert len(list(file.parent.glob("kernel.py*"))) == 3
 
 
+def test_reset_speaks_in_lines_that_fit(house, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "50")
+    work(house)
+    stubs.main(["1"])
+    stubs.main(["1"])
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 50
+
+
 def test_reset_brings_a_deleted_file_back(house, capsys):
     file = work(house)
     file.unlink()
@@ -400,10 +487,10 @@ def test_reset_brings_a_deleted_file_back(house, capsys):
     assert file.read_text() == STUB
 
 
-def test_reset_starts_the_record_anew_but_for_the_speed(house):
+def test_reset_starts_the_record_anew_but_for_the_best(house):
     progress.record(judged(work(house), *ALL), 0.9)
     stubs.reset("01_one")
-    assert entry() == Entry(speed=0.9)
+    assert entry() == Entry(best=20, speed=0.9)
 
 
 def test_a_file_that_cannot_be_kept_is_not_touched(house, monkeypatch):

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from grader import report
-from grader.report import first_line, next_step, paint, render, todos
-from grader.scorecard import LEFT_OUT, Check, Scorecard
+from grader.progress import todos
+from grader.report import first_line, next_step, paint, render
+from grader.scorecard import LEFT_OUT, TO_COME, Check, Scorecard
 
 STUB = """\
 import triton
@@ -159,6 +160,44 @@ def test_without_a_todo_it_points_to_the_line_and_the_lesson(file, monkeypatch):
     assert "01_vector_add/README.md" in text
 
 
+def test_one_of_several_checks_of_a_concept_is_told_from_the_others(file, monkeypatch):
+    monkeypatch.chdir(file.parent.parent)
+    one = card(file, ("robust", 5, "passed"), ("robust", 5, "failed", "r", 34))
+    assert step(one, file).startswith("Next: robust (About robust), line 34 of")
+
+
+def test_the_learners_own_file_leads_on(file, monkeypatch):
+    """To the picture and a hint; once it is right, to the next kata that is not."""
+    monkeypatch.chdir(file.parent.parent)
+    monkeypatch.setattr(report.progress, "EXERCISES", file.parent.parent)
+    kata = file.parent.name
+    text = step(card(file, ("grid", 20, "failed", "g")), file)
+    assert text.endswith("nox -s show-1 draws your kernel at work.")
+    text = step(card(file, ("mask", 20, "passed"), ("values", 20, "failed", "v", 34)), file)
+    assert text.endswith("For a hint: nox -s hint-1.")
+    second = file.parent.parent / "02_relu"
+    second.mkdir()
+    (second / "kernel.py").write_text("")
+    text = step(card(file, ("grid", 20, "passed")), file)
+    assert f"solutions/{kata}/kernel.py" in text
+    assert text.endswith("\nNext: kata 2, relu: 02_relu/README.md, then nox -s check-2.")
+
+
+def test_a_solution_is_not_compared_with_itself(file):
+    own = report.progress.solution("01_vector_add")
+    assert step(card(file, ("grid", 20, "passed")), own) == "All that can be judged here is right."
+
+
+def test_what_passed_on_a_few_sizes_is_no_verdict_yet(file):
+    few = [("grid", 20, "passed"), ("mask", 20, "failed", "line 6 reads on", 6)]
+    page = render(card(file, *few, ("robust", 5, "not-judged", TO_COME)), file, None)
+    assert "  ok?   grid   ?/20" in page
+    assert "  FAIL  mask   0/20" in page
+    assert "robust" not in page
+    assert "Next" not in page
+    assert "points" not in page
+
+
 def test_the_end_and_faults_of_the_grader(file):
     assert "is right" in step(card(file, ("grid", 20, "passed")), file)
     assert "doctor" in step(card(file, ("grid", 20, "not-judged", "off")), file)
@@ -186,6 +225,11 @@ def test_colour_only_for_a_terminal_that_wants_it(monkeypatch):
     assert paint("ok", "passed") == "ok"
     monkeypatch.delenv("NO_COLOR")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    assert paint("ok", "passed") == "ok"
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert paint("ok", "passed") == "\x1b[32mok\x1b[0m"
+    monkeypatch.setenv("NO_COLOR", "1")
     assert paint("ok", "passed") == "ok"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from grader import selfcheck
-from grader.grading import katas
+from grader.grading import PROJECT, katas
 from grader.selfcheck import concept_of, in_step, todo_regions
 
 SOLUTION = '''\
@@ -99,6 +99,14 @@ def test_a_stub_without_todo_is_noticed(step):
 @pytest.mark.parametrize("kata", katas())
 def test_every_kata_is_in_step(kata):
     assert in_step(kata) == ""
+
+
+@pytest.mark.parametrize("kata", katas())
+def test_every_kata_is_in_both_tables(kata):
+    number, name = int(kata[:2]), kata[3:]
+    assert f"\n| {number} {name} | `" in (PROJECT / "README.md").read_text()
+    road = (PROJECT / "exercises" / "README.md").read_text()
+    assert f"\n| [{number} {name}]({kata}/README.md) |" in road
 
 
 def test_the_concept_of_a_mutant(tmp_path):

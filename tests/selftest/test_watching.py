@@ -15,7 +15,8 @@ import pytest
 pytest.importorskip("watchfiles")
 
 from grader import watching
-from terminal import as_shipped, watch_in
+from grader.stubs import as_shipped
+from terminal import watch_in
 
 PROJECT = Path(__file__).resolve().parents[2]
 ADD, RELU = "01_vector_add", "02_relu"
@@ -58,7 +59,7 @@ def test_a_pass_congratulates_and_points_on(watch):
     save(watch, solution(ADD))
     page = whole(watch, "Well done!")
     assert "solutions/01_vector_add/kernel.py" in page
-    assert "press n for kata 2, relu" in " ".join(page.split())
+    assert "Press n for kata 2, relu" in " ".join(page.split())
     assert '"solved": true' in (watch.folder.parent / ".katas" / "progress.json").read_text()
 
 
@@ -178,11 +179,15 @@ def test_bad_words_are_one_line_and_exit_2(capsys, words):
 
 
 def test_a_long_page_keeps_what_is_wrong():
-    report = ["  ok    grid  20/20  Enough.", "  FAIL  mask  0/20  Stays inside."]
+    report = [
+        "  ok    grid  20/20  Enough.",
+        "  ok?   robust ?/5  Any size.",
+        "  FAIL  mask  0/20  Stays inside.",
+    ]
     report += [" " * 24 + f"line {n}" for n in range(6)] + ["", "1: 20 of 40", "Next: mask"]
     assert watching.fitted(report, 20) == report
-    assert watching.fitted(report, 10) == report[1:]
+    assert watching.fitted(report, 10) == report[2:]
     short = watching.fitted(report, 6)
     assert len(short) == 6
-    assert short[0] == report[1]
+    assert short[0] == report[2]
     assert short[-1] == "Next: mask"
