@@ -61,7 +61,8 @@ class WarmJudge:
             only = {lane: lane == "trace" for lane in self.lanes}
             card, _ = self._grade(turn, kata, file, only, left_out, traced, few)
             for check in card.checks:
-                if check.status in ("not-judged", "error"):  # which the whole may yet clear up
+                # The whole may yet clear these up; and what waits for others says so at the end.
+                if check.status in ("not-judged", "error") or check.waits:
                     check.decide("not-judged", TO_COME)
             if turn != self._turn:
                 return

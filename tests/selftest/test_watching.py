@@ -14,8 +14,9 @@ import pytest
 
 pytest.importorskip("watchfiles")
 
-from grader import watching
+from grader import stubs, watching
 from grader.stubs import as_shipped
+from grader.warm import WarmJudge
 from terminal import watch_in
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -154,6 +155,25 @@ def test_ctrl_c_ends_it_at_once_and_the_terminal_is_as_before(watch):
     assert "Traceback" not in other.raw
     assert termios.tcgetattr(other.fd) == before
     os.close(other.fd)
+
+
+def test_what_fails_at_first_fails_for_the_same_reason_in_the_end(nursery):
+    """What passes at first may fail yet, so nothing is said of it: offsets, in this stub."""
+    judge = WarmJudge({"trace": True, "compile": False, "gpu": False}, nursery)
+    file = stubs.shipped("04_bias_gelu")
+    first, whole = judge.verdicts("04_bias_gelu", file, judge.begin())
+    assert (first.whole, whole.whole) == (False, True)
+    at_first, at_last = ({c.id: c for c in verdict.card.checks} for verdict in (first, whole))
+    failed = [check for check in at_first.values() if check.status == "failed"]
+    assert failed
+    for check in failed:
+        assert not check.waits
+        assert check.as_json() == at_last[check.id].as_json()
+    assert at_first["offsets"].status == "passed"
+    assert at_last["offsets"].status == "failed"
+    page = watching.page_of(first, file)
+    assert re.search(r"^  ok\?   offsets", page, flags=re.M)
+    assert "Next" not in page
 
 
 def test_without_a_terminal_it_is_one_line_and_exit_2():
