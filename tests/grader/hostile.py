@@ -148,6 +148,18 @@ MADE: dict[str, tuple[str, Callable[[Path], None]]] = {
             )
         ),
     ),
+    "leaves_no_memory": (
+        'check values "raises MemoryError|allocate memory": takes what the grader needs.\n\n'
+        "Twin: plain.py.",
+        _walks(
+            lambda text: (
+                "import mmap\nkept, piece = [], 1 << 28\n"
+                "while piece > 1 << 10:\n"
+                "    try:\n        kept.append(mmap.mmap(-1, piece))\n"
+                "    except (OSError, MemoryError):\n        piece >>= 1\n" + text
+            )
+        ),
+    ),
     "nested_without_end": (
         'check values "does not import": brings a parser to its knees.\n\nTwin: plain.py.',
         _holds(b"x = " + b"-" * 200_000 + b"1\n"),

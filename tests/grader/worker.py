@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import functools
 import inspect
 import io
@@ -299,11 +300,22 @@ def serve(sock: socket.socket, request: dict) -> None:
                 [],
             )
         except (Exception, Overtime) as error:
-            facts, out = {"error": {"where": "grader"} | lane.describe(error)}, []
+            # Where memory runs out it is the file under test that has taken it.
+            where = "launcher" if _out_of_memory(error) else "grader"
+            facts, out = {"error": {"where": where} | lane.describe(error)}, []
         changed = guard.changed()
         if changed:
             facts, out = {"error": {"where": "tampering", "names": changed}}, []
         wire.send(sock, facts | {"number": message["number"]}, out)
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    """Whether this is how Python, the system or PyTorch say that there is no memory left."""
+    return (
+        isinstance(error, MemoryError)
+        or getattr(error, "errno", None) == errno.ENOMEM
+        or (isinstance(error, RuntimeError) and "allocate memory" in str(error))
+    )
 
 
 def read_source(file: str) -> bytes:

@@ -154,6 +154,8 @@ def test_names_are_no_formulas(klass, tmp_path):
     assert {*table(tmp_path / "out")} == {"'" + name for name in names}
     assert outputs.harmless("Anna = B") == "Anna = B"
     assert outputs.harmless("") == ""
+    assert outputs.harmless("x;=1+1") == "x;'=1+1"
+    assert outputs.harmless("x;\t@y; z = 3; 4") == "x;\t'@y; z = 3; 4"
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
@@ -306,14 +308,47 @@ def test_the_seed_is_secret_and_kept(klass, tmp_path):
     assert min(map(len, seeds)) >= 32
 
 
+def test_every_sandbox_that_was_used_is_told(klass, tmp_path, monkeypatch, fake):
+    """Marks that came about without one do not become safer by going on with one."""
+    folder, out = klass(anna="good"), tmp_path / "out"
+    run(folder, "--out", out)
+    start = fake.__init__
+
+    def safe(self, *words):
+        start(self, *words)
+        self.hello["sandbox"] = {"name": "bwrap", "text": "bubblewrap"}
+
+    monkeypatch.setattr(fake, "__init__", safe)
+    klass(ben="bad")
+    run(folder, "--out", out, "--resume")
+    used = json.loads((out / "results.json").read_text())["sandboxes"]
+    assert used == [None, {"name": "bwrap", "text": "bubblewrap"}]
+    page = (out / "report.html").read_text()
+    assert "for some of them none" in page
+    assert "for some of them bubblewrap" in page
+
+
+def test_no_more_jobs_than_cores(klass, tmp_path, capsys, monkeypatch, fake):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    cores = []
+    start = fake.__init__
+    monkeypatch.setattr(
+        fake, "__init__", lambda *words: (cores.append(words[-1]), start(*words))[1]
+    )
+    folder = klass(**{f"s{number}": f"good {number}" for number in range(8)})
+    assert run(folder, "--out", tmp_path / "out", "--jobs=1000") == 0
+    assert sorted(cores, key=min) == [{0}, {1}]
+    assert "--jobs 1000: there are 2 cores" in capsys.readouterr().err
+
+
 def test_other_settings_need_resume(klass, tmp_path, capsys):
     folder, out = klass(anna="good"), tmp_path / "out"
     assert run(folder, "--out", out, TOGETHER) == 0
     assert run(folder, "--out", out, TOGETHER) == 0
-    for words in ([], ["--seed=other"], [TOGETHER, "--timeout=5"], [TOGETHER, "--katas=3"]):
+    for words in ([], ["--seed=other"], [TOGETHER, "--timeout=50"], [TOGETHER, "--katas=3"]):
         assert run(folder, "--out", out, *words) == 2
         assert "add --resume" in capsys.readouterr().err
-    assert run(folder, "--out", out, "--resume", "--timeout=5") == 0
+    assert run(folder, "--out", out, "--resume", "--timeout=50") == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -446,8 +481,9 @@ def test_bad_input_is_one_line_and_exit_code_2(klass, tmp_path, capsys):
         ((folder, *out, "--katas", "1,99"), "there is no kata 99"),
         ((folder, *out, "--katas", ","), "names no kata"),
         ((folder, *out, "--jobs", "0"), "no whole number above 0"),
-        ((folder, *out, "--timeout", "-3"), "no number above 0"),
+        ((folder, *out, "--timeout", "-3"), "30 or more"),
         ((folder, *out, "--memory", "much"), "is no size"),
+        ((folder, *out, "--memory", "64M"), "give 256M or more"),
         ((folder, *out, "--engine", "abacus"), "invalid choice"),
         ((folder, "--out", ""), "--out: nothing is given"),
         (("", *out), "SUBMISSIONS: nothing is given"),

@@ -65,7 +65,7 @@ def out(rows, tmp_path):
     facts = {
         "settings": {"seed": "s", "seconds": 600.0, "memory": 3 << 30},
         "lanes": {"trace": True, "compile": True, "gpu": False},
-        "sandbox": None,
+        "sandboxes": [None],
         "environments": [{"python": "3.x", "gpu": {"name": "a card"}}],
         "suites": {KATA: "v"},
     }
@@ -186,7 +186,7 @@ def test_titles_are_those_of_the_lessons():
 
 def test_no_rows_and_no_katas(tmp_path):
     facts = {
-        "settings": {"seed": "s", "seconds": 600.0, "memory": 3 << 30}, "lanes": {}, "sandbox": None,
+        "settings": {"seed": "s", "seconds": 600.0, "memory": 3 << 30}, "lanes": {}, "sandboxes": [None],
         "environments": [], "suites": {},
     }  # fmt: skip
     row = marks.row_of(

@@ -24,6 +24,8 @@ from . import grading, intake, marks, outputs
 from .store import Store, Trouble
 from .units import known_katas, suite_version
 
+LEAST_MEMORY = 256 << 20  # in less the inputs of some kata have no room
+LEAST_SECONDS = 30  # right kernels of the larger katas take nearly as long
 INTERRUPTED = "interrupted: what is graded so far is kept; go on with --resume"
 NEEDS = {
     "jinja2": "jinja2",
@@ -50,16 +52,20 @@ def size(text: str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", text.strip(), re.I)
     if not match:
         raise argparse.ArgumentTypeError(f"{text!r} is no size; write 4G or 500M")
-    return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+    number = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+    if number < LEAST_MEMORY:
+        least = f"{LEAST_MEMORY >> 20}M"
+        raise argparse.ArgumentTypeError(f"in {text} no kernel can be judged; give {least} or more")
+    return number
 
 
-def positive(text: str) -> float:
+def seconds(text: str) -> float:
     try:
         number = float(text)
     except ValueError:
         number = 0
-    if not 0 < number < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    if not LEAST_SECONDS <= number < 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r}; give seconds, {LEAST_SECONDS} or more")
     return number
 
 
@@ -93,7 +99,7 @@ def arguments(words: list[str]) -> argparse.Namespace:
         metavar="N",
         help="kernels graded at a time, one core each (default: all cores)",
     )
-    add("--timeout", type=positive, metavar="SECONDS", help="for one kata of one student")
+    add("--timeout", type=seconds, metavar="SECONDS", help="for one kata of one student")
     add("--memory", type=size, metavar="SIZE", help="for one kata of one student, such as 4G")
     add("--seed", type=word, metavar="WORD", help="of the inputs (default: a secret one is drawn)")
     add("--sandbox", choices=("auto", "bwrap", "off"), help="default: auto")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..sandbox import Limits
+from ..words import plural
 from .intake import Submission
 from .local import Local, default_jobs
 from .marks import Find
@@ -27,7 +28,12 @@ def engine(options, settings: dict, store: Store) -> Any:
         from .cluster import Cluster
 
         return Cluster(for_jobs, settings["seed"], store.source, options.address, options.jobs)
-    return Local(for_jobs, settings["seed"], store.source, options.jobs or default_jobs())
+    cores = default_jobs()
+    jobs = options.jobs or cores
+    if jobs > cores:
+        text = f"--jobs {jobs}: there {'is' if cores == 1 else 'are'} {plural(cores, 'core')}"
+        print(f"{text}, and each job needs one of its own", file=sys.stderr, flush=True)
+    return Local(for_jobs, settings["seed"], store.source, min(jobs, cores))
 
 
 def conditions(settings: dict) -> str:
@@ -72,7 +78,7 @@ def grade(
     engine.start(max(len(fresh), 1))
     before = store.settings().get("environments", [])
     seen = [*before, *(place for place in engine.environments if place not in before)]
-    store.set({"environments": seen, "sandbox_used": engine.sandbox})
+    store.set({"environments": seen})
     for kata, outline in engine.outlines([k for k in katas if k not in outlines]).items():
         store.outline(kata, suites[kata], outline)
     agents = {kata for kata, outline in store.outlines(suites).items() if outline["agent"]}
@@ -80,6 +86,9 @@ def grade(
     for unit in follow:
         after = next_unit(unit, find(*unit.key) or {}, agents)
         todo += [after] if after and open_(find(*after.key)) else []
+    used = store.settings().get("sandboxes", [])
+    if todo and engine.sandbox not in used:
+        store.set({"sandboxes": [*used, engine.sandbox]})
     safe = engine.sandbox["text"] if engine.sandbox else "none; submissions run with your rights"
     print(f"sandbox: {safe}", file=sys.stderr, flush=True)
     progress = Progress(len(todo), len(wanted) - len(fresh))
@@ -126,7 +135,7 @@ def facts(store: Store, suites: dict[str, str], card: bool) -> dict:
     return {
         "settings": {name: known[name] for name in ("seed", "seconds", "memory")},
         "lanes": {"trace": True, "compile": True, "gpu": card},
-        "sandbox": known.get("sandbox_used"),
+        "sandboxes": known.get("sandboxes", []),  # several if OUT was gone on with in another one
         "environments": known.get("environments", []),
         "suites": suites,
     }

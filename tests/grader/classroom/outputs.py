@@ -18,6 +18,8 @@ from .marks import Row
 SCHEMA = 1
 MOST_NAME = 150  # bytes of a file's name
 NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# Where Excel separates by semicolons a cell may begin within a text.
+BEHIND = re.compile(r"([;\t]\s*)(?=[=+\-@\uff1d\uff0b\uff20])")
 FORMULA = (
     "=",
     "+",
@@ -41,7 +43,8 @@ def write(path: Path, text: str) -> None:
 
 
 def harmless(text: str) -> str:
-    """A text that no spreadsheet takes for a formula."""
+    """A text that no spreadsheet takes for a formula, nor what it makes of it at semicolons or tabs."""
+    text = BEHIND.sub(r"\1'", text)
     if text.lstrip().startswith(FORMULA) or text.startswith(("\t", "\r", "\n")):
         return "'" + text
     return text
