@@ -41,11 +41,7 @@ def shown(path: Path) -> str:
 
 def todos(file: Path) -> list[tuple[int, str, str]]:
     """The open TODOs of a file: (line, concept, text)."""
-    try:
-        with file.open(errors="replace") as opened:
-            lines = opened.read(MOST_READ).splitlines()
-    except OSError:
-        return []
+    lines = lines_of(file)
     found = []
     for number, line in enumerate(lines, 1):
         match = TODO.search(line)
@@ -58,6 +54,27 @@ def todos(file: Path) -> list[tuple[int, str, str]]:
                 text += " " + extra[1].strip()
             found.append((number, match[1], " ".join(text.split())))
     return found
+
+
+def lines_of(file: Path) -> list[str]:
+    """The lines of a file, as far as they are looked through; none where it cannot be read."""
+    try:
+        with file.open(errors="replace") as opened:
+            return opened.read(MOST_READ).splitlines()
+    except OSError:
+        return []
+
+
+def todo_around(file: Path, line: int) -> str:
+    """The concept of the TODO in whose region a line lies, "" for none.
+
+    A region is the TODO's comment with the lines up to the next empty one.
+    """
+    for text in reversed(lines_of(file)[:line]):
+        match = TODO.search(text)
+        if match or not text.strip():
+            return match[1] if match else ""
+    return ""
 
 
 def render(
@@ -156,6 +173,12 @@ def next_step(card: Scorecard, checks: list, file: Path, lesson: Path | None) ->
     first = next((c for c in failed if not c.waits), failed[0])
     if len(failed) > 2 and len({c.message for c in failed}) == 1 and first.line:
         return f"Next: line {first.line} of {shown(file)}. Nothing can be judged until it is put right."
+    asked = [c for c in failed if c.lane == "trace" and not c.waits]
+    everywhere = len(asked) > 2 and all(c.stops and c.line == first.line for c in asked)
+    if first.line and everywhere and first.cause != "grid":
+        concept = todo_around(file, first.line)
+        at = f"line {first.line} of {shown(file)}" + f", in TODO({concept})" * bool(concept)
+        return f"Next: {at}. It stops there, and little can be judged until that is put right."
     open_todos = todos(file)
     for line, concept, text in open_todos:
         if concept == first.concept:
