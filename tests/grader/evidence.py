@@ -1255,7 +1255,7 @@ class Evidence(Collected):
         if not launches:
             return self.kata.usual_block
         block = tuple(launches[-1]["block"])
-        if math.prod(block) > BLOCK_CEILING or (math.prod(block) == 1 and run.incomplete):
+        if math.prod(block) > BLOCK_CEILING or (run.incomplete and run.one_by_one(0)):
             return self.kata.usual_block
         for place_, name in enumerate(self.kata.parameters):
             load = launches[-1]["loads"].get(name)
