@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable
+from typing import NoReturn
 
 from .evidence import (
     Evidence,
@@ -27,6 +28,7 @@ from .words import are, plural
 
 NARROW = ("f16", "bf16")  # as Triton's IR names them
 IDLE_ALLOWED = 8  # idle programs that may come with a larger size before it counts as waste
+FIXED_ALLOWED = 1 << 17  # programs of a grid that is the same for every size
 
 
 def each(runs: Iterable[Run], ask: Callable[[Run], None]) -> None:
@@ -48,10 +50,14 @@ def each(runs: Iterable[Run], ask: Callable[[Run], None]) -> None:
 
 def grid(kernel: Evidence) -> None:
     """Enough programs for every element, and no crowd of programs with nothing to do."""
-    sampled, whole = apart(kernel.trace("probe", "full", "ragged", "many", "sample"))
+    groups = ("probe", "full", "ragged", "many", "sample")
+    sampled, whole = apart(kernel.trace(*groups, as_launched=True))
+    if kernel.crowd is not None:
+        too_many(kernel.crowd)
     each(whole, Run.programs_cover)
     for wide in kernel.trace("widened"):
-        own = next(r for r in kernel.trace("full") if r.case.name == wide.case.name)
+        full = kernel.trace("full", as_launched=True)
+        own = next(r for r in full if r.case.name == wide.case.name)
         if own.blame() and not wide.blame():
             raise Wrong(
                 f"the grid {grid_text(own.launch)} leaves elements unwritten that "
@@ -63,7 +69,7 @@ def grid(kernel: Evidence) -> None:
         run.programs_reach()
     runs = [
         r
-        for r in kernel.trace("full", every_config=True)
+        for r in kernel.trace("full", every_config=True, as_launched=True)
         if "result" in r.facts and r.facts["launches"]
     ]
     for config in sorted({run.config for run in runs}):
@@ -71,18 +77,32 @@ def grid(kernel: Evidence) -> None:
             (r for r in runs if r.config == config), key=lambda r: r.programs_needed(r.launch)
         )
         small, large = sized[0], sized[-1]
-        if large.launch["programs"] <= small.launch["programs"]:
+        if small.launch["programs"] >= large.launch["programs"] <= FIXED_ALLOWED:
             continue  # a fixed number of programs, which is as good
         growth = idle(large) - idle(small)
         if large.blame():
             continue  # programs that should have worked are no crowd
-        if growth > IDLE_ALLOWED and idle(large) >= large.launch["programs"] / 2:
+        fixed = large.launch["programs"] <= small.launch["programs"]
+        if (growth > IDLE_ALLOWED or fixed) and idle(large) >= large.launch["programs"] / 2:
+            grows = "" if fixed else ", and the larger the input, the more of them"
             raise Wrong(
                 f"{idle(large):,} of {plural(large.launch['programs'], 'program')} in the grid "
-                f"{grid_text(large.launch)} have nothing to do ({large.label}), and the larger the "
-                "input, the more of them",
+                f"{grid_text(large.launch)} have nothing to do ({large.label}){grows}. A grid counts "
+                "blocks, not elements",
                 "grid",
             )
+
+
+def too_many(run: Run) -> NoReturn:
+    """grid: many times the programs that there are blocks, where one a block is right."""
+    launch = run.launch
+    lanes = max(launch["widest"].values(), default=1)
+    raise Wrong(
+        f"the grid {grid_text(launch)} starts {plural(launch['programs'], 'program')} of up to "
+        f"{plural(lanes, 'element')} each ({run.label}), where "
+        f"{run.programs_needed(launch):,} would do. A grid counts blocks, not elements",
+        "grid",
+    )
 
 
 def apart(runs: list[Run]) -> tuple[list[Run], list[Run]]:
@@ -142,14 +162,26 @@ def values(kernel: Evidence, part: int | None = None) -> None:
 
 def mask(kernel: Evidence) -> None:
     """No lane leaves its tensor, none with work is switched off, and ragged sizes are right too."""
-    sampled, whole = apart(kernel.trace("probe", "full", "ragged", "sample"))
+    groups = ("probe", "full", "ragged", "widened to the end", "sample")
+    sampled, whole = apart(kernel.trace(*groups))
     each(whole, Run.in_bounds)
     for run in sampled:
-        run.no_lane_outside()
+        if plainly_laid_out(run):  # else strides come in, which have a check of their own
+            run.no_lane_outside()
+    if not any(run.meets_the_end for run in whole if run.case.group != "full"):
+        blames = [run.blame() for run in whole if run.elements]
+        see = "grid" if any(blame and blame.concept == "grid" for blame in blames) else "offsets"
+        text = f"no program gets as far as the last element: this counts once {see} is right"
+        raise Waits(f"{text} (see there)", "mask")
     if ordinary_sizes_written(kernel):
         each(kernel.trace("ragged"), all_written)
     if values_hold(kernel):
         each(kernel.trace("ragged"), lambda run: run.right(written_only=True, cause="mask"))
+
+
+def plainly_laid_out(run: Run) -> bool:
+    """Whether all tensors that the launcher is called with are contiguous."""
+    return all(a.is_contiguous() for a in run.arguments if hasattr(a, "is_contiguous"))
 
 
 def all_written(run: Run) -> None:
@@ -205,7 +237,7 @@ def group(kernel: Evidence, name: str, concept: str) -> None:
             run.undisturbed(concept)
         run.right(written_only=True, cause=concept)
         if kept_inside:
-            run.no_lane_outside()
+            run.no_lane_outside("layout" if concept == "layout" else "mask")
 
     each(kernel.trace(name), ask)
 
@@ -235,7 +267,7 @@ def contract(kernel: Evidence, configs: bool = True) -> None:
     `tuning` asks that already.
     """
     needs_values(kernel, "robust")
-    sampled, runs = apart(kernel.trace("edge", "many", "again", "sample"))
+    sampled, runs = apart(kernel.trace("edge", "many", "again", "sample", as_launched=True))
     each([*runs, *sampled], Run.keeps_contract)
     calm, kept_inside = undisturbed(kernel), inside(kernel)
 
@@ -257,6 +289,8 @@ def contract(kernel: Evidence, configs: bool = True) -> None:
         launches = run.facts["launches"]
         if len(launches) == 1 and not launches[0]["cut"] and not launches[0]["atomics"]:
             run.right(written_only=True, cause="robust")
+        if kept_inside:
+            run.no_lane_outside("robust")
     if configs and kernel.configs > 1 and values_hold(kernel):
         every_config(kernel, "robust")
         each(kernel.trace("tuned"), tuned_right)
@@ -264,7 +298,8 @@ def contract(kernel: Evidence, configs: bool = True) -> None:
 
 def ordinary_sizes_written(kernel: Evidence) -> bool:
     """Whether plain sizes are written in full."""
-    return all(r.blame() is None for r in kernel.trace("full") if r.elements)
+    runs = kernel.trace("full", as_launched=True)
+    return all(r.blame() is None for r in runs if r.elements)
 
 
 def configs_listed(kernel: Evidence) -> list[dict]:
@@ -315,7 +350,8 @@ def tuning(
 
 
 def every_config(kernel: Evidence, concept: str) -> None:
-    """`concept`: where the first config that runs is right, all others are, on plain sizes."""
+    """`concept`: every config runs; where the first one is right, all others are, on plain sizes."""
+    each(kernel.trace("probe", every_config=True, as_launched=True), lambda run: runs(run, concept))
     if not values_hold(kernel) or not ordinary_sizes_written(kernel):
         return
     kept_inside = inside(kernel)
@@ -323,26 +359,32 @@ def every_config(kernel: Evidence, concept: str) -> None:
     def ask(run: Run) -> None:
         if run.config == kernel.base:
             return
-        which = f"config {run.config + 1} of {kernel.configs}"
-        error = run.answer.error
-        if error is not None:
-            text = f"{error.get('type', '')}: {error.get('message', '')}"
-            raise Wrong(
-                f"{which} does not run: {text} ({run.case.name})", concept, error.get("line")
-            )
+        runs(run, concept)
         run.kernel_ran()
         if kept_inside:
             run.no_lane_outside()
         blame = run.blame() if run.elements else None
         if blame:
-            raise Wrong(f"with {which}, {run.left_out(blame)} ({run.case.name})", concept)
+            text = f"with {kernel.config_text(run.config, of=True)}, {run.left_out(blame)}"
+            raise Wrong(f"{text} ({run.case.name})", concept)
         try:
             run.right(cause=concept)
         except Wrong:
             if right_by_itself(kernel, run.case):  # or it is no config's fault
                 raise
 
-    each(kernel.trace("probe", "full", "ragged", every_config=True), ask)
+    groups = ("probe", "full", "ragged")
+    each(kernel.trace(*groups, every_config=True, as_launched=True), ask)
+
+
+def runs(run: Run, concept: str) -> None:
+    """`concept`: a config runs, if it is not the one that all the rest is judged with."""
+    kernel, error = run.evidence, run.answer.error
+    if error is None or run.config == kernel.base:
+        return
+    text = f"{error.get('type', '')}: {error.get('message', '')}"
+    which = kernel.config_text(run.config, of=True)
+    raise Wrong(f"{which} does not run: {text} ({run.case.name})", concept, error.get("line"))
 
 
 def right_by_itself(kernel: Evidence, case: Case) -> bool:

@@ -18,7 +18,6 @@ import contextlib
 import faulthandler
 import functools
 import json
-import operator
 import os
 import re
 import selectors
@@ -341,7 +340,7 @@ class CompileLane:
                     grid = grid(dict(names))
                 except Exception as error:
                     raise TypeError(hints.grid_function(error, list(names))) from error
-            sizes = [operator.index(grid[at]) for at in range(len(grid))]
+            sizes = list(hints.grid_sizes(grid))
         except Exception as error:
             described = describe(error, self.file)
             described["line"] = described["line"] or line

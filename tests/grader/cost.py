@@ -26,7 +26,8 @@ SHOWN = ("RTX 4090", "A100", "H100", "H200", "MI300X")
 def section(evidence: Collected | None, verdicts: Sequence[Check] = ()) -> list[tuple[str, str]]:
     """The section's paragraphs as (label, text); none where nothing can be said.
 
-    A kernel that does not work out the right numbers yet has other worries: it gets none. Never
+    A kernel that does not work out the right numbers yet, or not all of them, has other worries: it
+    gets none. Never
     raises: what goes wrong here must not touch a verdict.
     """
     try:
@@ -42,6 +43,8 @@ def paragraphs(evidence: Collected) -> list[tuple[str, str]]:
     if not isinstance(evidence, checks.Evidence):  # an agent costs what its tools cost
         return []
     if not evidence.finished("trace") or not checks.values_hold(evidence):
+        return []
+    if not checks.ordinary_sizes_written(evidence):  # what is left out costs nothing
         return []
     out = []
     run = largest(evidence.trace("full"))

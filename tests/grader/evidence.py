@@ -31,6 +31,8 @@ EACH_CONFIG = ("full", "ragged", "order")  # groups that are run with every conf
 SAMPLES = {"sample": 2, "order": 48}  # programs that run of each launch there, besides the last one
 SHARED = 0.85  # of the tiles that neighbours along one line load: so many at most if they share
 BLOCK_CEILING = 1 << 17  # lanes; cases are not sized by a block beyond this
+OWN_STRIDES = "Each tensor has strides of its own, the result too."
+CROWD = 8  # times the programs that there are blocks: so many are too many, if they do harm
 DTYPES = (  # that a result may have and that every PyTorch can compare
     "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128"
 ).split()
@@ -57,6 +59,10 @@ class Waits(Wrong):
 
 class Unusable(Wrong):
     """The file as a whole cannot be judged: every check fails, for this one reason."""
+
+
+class Stops(Wrong):
+    """The file raises an exception: what is asked behind that line has no answer yet."""
 
 
 class NotJudged(Exception):
@@ -87,13 +93,14 @@ class Run:
         self.evidence, self.lane, self.case, self.config = evidence, lane, case, config
         self.kata = evidence.kata.of(case.launcher)
         self.arguments, self.answer, self.facts = arguments, answer, answer.facts
+        self.wide: Run | None = None  # the same call on a grid that is large enough, if none ran
 
     # ---- what was asked and what came back ---------------------------------------------------
 
     @property
     def label(self) -> str:
         """The case in a few words, for messages."""
-        tuned = "" if self.config is None else f", config {self.config + 1}"
+        tuned = "" if self.config is None else f", {self.evidence.config_text(self.config)}"
         return self.case.name + (tuned if self.evidence.configs > 1 else "")
 
     @cached_property
@@ -367,6 +374,9 @@ class Run:
             much = "far too much work"
             if self.lane == "compile":
                 much = "too much to compile (many configs, blocks too large for so few warps)"
+            many = self._many_programs()
+            if many:
+                raise Wrong(f"no answer in time ({self.label}): {many}", "grid", line)
             text = f"no answer in time ({self.label}): a loop that never ends, or {much}?"
             raise Wrong(text, "robust", line)
         if where == "crash":
@@ -410,7 +420,24 @@ class Run:
                 "it: only a GPU can judge this"
             )
         place = "the kernel" if where == "kernel" else f"{name}({self.signature})"
-        raise Wrong(f"{place} raises {text} ({self.label})", _cause_of(text), line)
+        raise Stops(f"{place} raises {text} ({self.label})", _cause_of(text), line)
+
+    def _many_programs(self) -> str:
+        """What to say of a call that does not end if its grid has far too many programs, or ""."""
+        try:  # facts beside an error have not been looked through
+            launch = self.facts["launches"][-1]
+            programs = int(launch["programs"])
+            block = launch["block"] if math.prod(launch["block"]) > 1 else []
+            needed = self.programs_needed({"block": block})
+            grid = grid_text(launch)
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError):
+            return ""
+        if self.lane != "trace" or programs < CROWD * max(needed, 1):
+            return ""
+        return (
+            f"the grid {grid} starts {plural(programs, 'program')}, where {needed:,} would do, one "
+            "a block. A grid counts blocks, not elements"
+        )
 
     def _says(self, line: int | None, word: str) -> bool:
         """Whether this line of the file under test holds a word."""
@@ -464,11 +491,31 @@ class Run:
             most = launch["most"].get(self.facts["result"][part]["storage"], 0)
             if not twice and bool((flags[missing] & 2).all()):
                 return Blame("mask", missing, part)
+            if self.one_by_one(part):
+                return Blame("offsets", missing, part)
             reach = launch["programs"] * most
             if reach < self.size(part) and launch["programs"] < self.programs_needed(launch):
                 return Blame("grid", missing, part)
             return Blame("offsets", missing, part)
         return None
+
+    def one_by_one(self, part: int) -> bool:
+        """Does each program store one element, though the kata has a block for each of them?
+
+        So it is where tl.arange is forgotten. (A program for each element would need more of them.)
+        """
+        storage, launch = self.facts["result"][part]["storage"], self.writer_of(part)
+        blocks = math.prod(self.kata.widen(self.kata.usual_block, *self.arguments))
+        single = launch["widest"].get(storage, 0) == 1
+        return single and blocks <= launch["programs"] and blocks < self.size(part)
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether kernels left elements out, as far as that can be told."""
+        try:
+            return self.answer.error is None and self.blame() is not None
+        except Wrong:
+            return False
 
     def left_out(self, blame: Blame) -> str:
         """How many elements are blamed for: "3 of 8 elements are never written"."""
@@ -501,6 +548,8 @@ class Run:
         most = [launch["widest"].get(storage, 0) for launch in launches]
         if not any(most) or any(x["cut"] or x["atomics"] for x in launches):
             return  # how much the others would do does not show here
+        if self.one_by_one(0):
+            return  # too little in each program, rather than too few of them
         reach = sum(x["programs"] * lanes for x, lanes in zip(launches, most, strict=True))
         if reach < self.size(0):
             raise Wrong(
@@ -518,6 +567,14 @@ class Run:
         blame = self.blame()
         twice = {part: int(((self.coverage(part) & 4) > 0).sum()) for part in self.parts}
         if blame and blame.concept == "offsets":
+            if self.one_by_one(blame.part):
+                raise Wrong(
+                    f"{self.left_out(blame)} ({self.label}): each program stores a single element, "
+                    "because its offsets are a single number. Add tl.arange(0, BLOCK_SIZE) to them, "
+                    "and they are a block",
+                    "offsets",
+                    self._store_line(blame.part),
+                )
             first = tuple(torch.nonzero(blame.missing)[0].tolist())
             often = twice[blame.part]
             more = f"{often:,} {are(often)} written by more than one program"
@@ -552,7 +609,8 @@ class Run:
                 raise Wrong(
                     "two programs store different values to the same element"
                     f"{'' if len(self.parts) == 1 else f' of {self.called(part)}'}, "
-                    f"{plural(buffer['conflicts'], 'time')} ({self.label})",
+                    f"{plural(buffer['conflicts'], 'time')} ({self.label})"
+                    f"{f'. {OWN_STRIDES}' if cause == 'layout' else ''}",
                     cause,
                     self._store_line(part),
                 )
@@ -589,6 +647,31 @@ class Run:
                     self._site_line("load"),
                 )
 
+    @property
+    def nothing_ran(self) -> bool:
+        """Whether there is a result to write, and all grids hold no program at all."""
+        launches = self.facts.get("launches") or []
+        return self.answer.error is None and not any(x["programs"] for x in launches)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether the grid has many times the programs that there are blocks, and they do harm."""
+        if self.answer.error is not None or not self.facts["launches"] or not self.elements:
+            return False
+        if self.launch["programs"] < CROWD * max(self.programs_needed(self.launch), 1):
+            return False
+        return bool(self.facts["outside"]) or any(
+            int(((self.coverage(part) & 4) > 0).sum()) for part in self.parts
+        )
+
+    @property
+    def meets_the_end(self) -> bool:
+        """Whether this call shows what a mask does: lanes are off, or leave, or all is complete."""
+        if self.answer.error is not None or not self.elements or not self.facts["launches"]:
+            return False
+        off = any(site["active"] < site["lanes"] for site in self.facts["sites"])
+        return off or bool(self.facts["outside"]) or self.blame() is None
+
     def in_bounds(self) -> None:
         """mask: no lane outside its tensor, and none switched off that has work to do."""
         self.no_lane_outside()
@@ -613,13 +696,39 @@ class Run:
                     hazard["line"],
                 )
 
-    def no_lane_outside(self) -> None:
+    def no_lane_outside(self, cause: str = "mask") -> None:
         """mask: no load and no store leaves its tensor."""
         self.kernel_ran()
         events = self.facts["outside"]
         if events:
             # Reads first: the store that follows from a bad offset says less.
-            raise Wrong(outside_text(events[0]) + f" ({self.label})", "mask", events[0]["line"])
+            text = f"{outside_text(events[0])} ({self.label})"
+            if cause == "mask" and self._led_astray(events[0]):
+                text += (
+                    ". As many lanes are on as there are elements, so the mask is not at fault: "
+                )
+                text += "offsets lead them to wrong places"
+                cause = "offsets"
+            raise Wrong(text, cause, events[0]["line"])
+
+    def _led_astray(self, event: dict) -> bool:
+        """Whether a store leaves the result though no more lanes are on than it has elements.
+
+        Without a mask there would be more. Those outside are missed inside.
+        """
+        facts = self.facts["result"]
+        parts = [i for i in self.parts if facts[i].get("storage") == event["buffer"]]
+        if event["op"] != "store" or not parts:
+            return False
+        stores = [
+            s for s in self.facts["sites"] if (s["line"], s["op"]) == (event["line"], "store")
+        ]
+        blame = self.blame()
+        return (
+            sum(site["active"] for site in stores) <= self.size(parts[0])
+            and blame is not None
+            and blame.concept != "grid"
+        )
 
     def stays_inside(self) -> None:
         """mask, on a card: nothing was stored into the guard bands around the tensors."""
@@ -724,6 +833,8 @@ class Run:
         pattern = None if told else self._pattern(wrong, part)
         if pattern and (cause in OPEN_CAUSES or pattern[0] == cause):
             told = pattern
+        elif pattern and pattern[0] == "offsets" and cause == "layout":
+            told = cause, f"{pattern[1]} {OWN_STRIDES}"
         if told:
             cause, sentence = told
             text += f". {sentence}"
@@ -966,8 +1077,15 @@ class Evidence(Collected):
     def __init__(self, kata: Kata, *arguments, **named):
         self.kata = kata
         self.configs, self.base = 1, 0
+        self.config_values: list[str] = []  # what tells each config from the others, in words
+        self.crowd: Run | None = None  # the probe, if its grid is far too large (see `_thinned`)
         self._blocks: Future = Future()  # block of each config, as the trace lane's probe saw it
         super().__init__(kata, *arguments, **named)
+
+    def config_text(self, number: int, of: bool = False) -> str:
+        """A config in a message, with its values: "config 2 (BLOCK_SIZE=256)"; `of`: of how many."""
+        values = self.config_values[number] if number < len(self.config_values) else ""
+        return f"config {number + 1}" + f" of {self.configs}" * of + f" ({values})" * bool(values)
 
     # ---- collecting --------------------------------------------------------------------------
 
@@ -1013,6 +1131,7 @@ class Evidence(Collected):
         tuners = first.facts.get("tuners") or []
         configs = len(tuners[0]["configs"]) if tuners else 1
         self.configs = configs
+        self.config_values = told_apart(tuners[0]["configs"]) if tuners else []
         probes = [first] + [
             self._call(child, probe, config) for config in range(1, min(configs, MOST_CONFIGS))
         ]
@@ -1020,9 +1139,11 @@ class Evidence(Collected):
         # do the same is a question of its own (see checks.tuning).
         self.base = next((r.config for r in probes if r.answer.error is None), 0)
         self._blocks.set_result([self._block(r) for r in probes])
-        for shown in probes:
+        for asked in probes:
+            config, block = asked.config, self._block(asked)
+            shown, thin = self._thinned(child, asked, block)
+            shown.wide = self._wide(child, shown, block)
             runs.append(shown)
-            config, block = shown.config, self._block(shown)
             for case in self.kata.cases:
                 if case.group in ("probe", "compile") or case.group in self.without:
                     continue
@@ -1032,13 +1153,64 @@ class Evidence(Collected):
                     continue
                 settled = case.settled(block, self.size_seed)
                 chosen = None if case.tuned else config
-                run = self._call(child, settled, chosen, case.again)
+                drawn = self.arguments(settled) if thin else None
+                grid = list(self.kata.of(case.launcher).widen(block, *drawn)) if drawn else None
+                more = {"instead": True} if thin else {}
+                run = self._call(child, settled, chosen, case.again, grid, drawn, **more)
                 if case.group == "order":
                     run = self._reaching(child, run, block)
+                run.wide = self._wide(child, run, block)
                 runs.append(run)
                 if config == self.base and case.group == "full":
                     runs += self._widened(child, run, block)
+            if config == self.base:
+                runs += self._widened_to_the_end(child, runs, block)
         return runs
+
+    def _thinned(self, child: Child, run: Run, block) -> tuple[Run, bool]:
+        """The probe on the grid that it should have, if its own has far too many programs.
+
+        That is so if they get in each other's way or leave the tensors, and on the other grid they
+        do not. All other cases are then run on such grids: so the rest of the kernel is judged by
+        itself, in a time that does not follow from the number of programs.
+        """
+        try:
+            if not run.crowded:
+                return run, False
+            grid = list(run.kata.widen(block, *run.arguments))
+            thin = self._call(child, run.case, run.config, grid=grid, instead=True)
+            once = not any(bool((thin.coverage(part) & 4).any()) for part in thin.parts)
+            if thin.answer.error is not None or thin.blame() is not None or not once:
+                return run, False
+        except (Wrong, KeyError):  # no usable result: nothing to compare
+            return run, False
+        self.crowd = self.crowd or run
+        return thin, True
+
+    def _wide(self, child: Child, run: Run, block) -> Run | None:
+        """The same call on a grid that is large enough, if the launcher's own starts nothing."""
+        try:
+            if not run.elements or not run.facts.get("launches") or not run.nothing_ran:
+                return None
+        except Wrong:
+            return None
+        grid = list(run.kata.widen(block, *run.arguments))
+        return self._call(child, run.case, run.config, run.case.again, grid)
+
+    def _widened_to_the_end(self, child: Child, runs: list[Run], block) -> list[Run]:
+        """A ragged case on a grid that is large enough, where no program gets as far as the end."""
+        try:
+            ragged = [r for r in runs if r.case.group in ("probe", "ragged")]
+            ragged = [r for r in ragged if r.config == self.base]
+            if any((run.wide or run).meets_the_end for run in ragged):
+                return []
+            for run in ragged:
+                for wide in self._widened(child, run, block, group="widened to the end"):
+                    if wide.meets_the_end:
+                        return [wide]
+        except Wrong:  # no usable result
+            pass
+        return []
 
     @staticmethod
     def _some_config_shares(runs: list[Run]) -> bool:
@@ -1060,7 +1232,7 @@ class Evidence(Collected):
             pass
         return run
 
-    def _widened(self, child: Child, run: Run, block) -> Iterator[Run]:
+    def _widened(self, child: Child, run: Run, block, group="widened") -> Iterator[Run]:
         """The same case on the grid it should have, if the launcher's own leaves something out."""
         try:
             blame = run.blame()
@@ -1071,7 +1243,7 @@ class Evidence(Collected):
         grid = list(run.kata.widen(block, *run.arguments))
         own = run.launch["grid"][: len(grid)]
         if blame.concept == "grid" or (own != grid and sorted(own) == sorted(grid)):
-            wide = replace(run.case, group="widened")
+            wide = replace(run.case, group=group)
             yield self._call(child, wide, run.config, grid=grid, arguments=run.arguments)
 
     def _block(self, run: Run) -> tuple[int, ...]:
@@ -1083,7 +1255,7 @@ class Evidence(Collected):
         if not launches:
             return self.kata.usual_block
         block = tuple(launches[-1]["block"])
-        if math.prod(block) > BLOCK_CEILING:
+        if math.prod(block) > BLOCK_CEILING or (run.incomplete and run.one_by_one(0)):
             return self.kata.usual_block
         for place_, name in enumerate(self.kata.parameters):
             load = launches[-1]["loads"].get(name)
@@ -1096,7 +1268,8 @@ class Evidence(Collected):
         """Run one case; `more`: what else the message to the worker says, for a picture."""
         arguments = self.arguments(case) if arguments is None else arguments
         sizes = repr(case.sizes)
-        asked = case.group, sizes, case.name, case.launcher, config, again, grid and tuple(grid)
+        where = grid and (*grid, more.get("instead", False))
+        asked = case.group, sizes, case.name, case.launcher, config, again, where
         if child.lane == "trace" and self.traced is not None and asked in self.traced:
             shown = self.arguments(case, "again") if again else arguments
             return Run(self, child.lane, case, config, shown, self.traced[asked])
@@ -1232,8 +1405,13 @@ class Evidence(Collected):
         self.flag("refused speed", reason)
         raise Wrong(reason, "speed")
 
-    def trace(self, *groups: str, every_config: bool = False) -> list[Run]:
+    def trace(
+        self, *groups: str, every_config: bool = False, as_launched: bool = False
+    ) -> list[Run]:
         """The traced runs of these groups, of an autotuned kernel with one config or with each.
+
+        Where a launcher's grid held no program at all, it is the run on a grid that is large enough;
+        `as_launched`: not so, for who asks about the grid.
 
         Raises NotJudged where the lane is off.
         """
@@ -1242,7 +1420,8 @@ class Evidence(Collected):
         if self.without >= {*groups}:
             raise NotJudged("these cases were left out")
         runs = [r for r in self._futures["trace"].result() if r.case.group in groups]
-        return [r for r in runs if every_config or r.config in (self.base, None)]
+        runs = [r for r in runs if every_config or r.config in (self.base, None)]
+        return runs if as_launched else [run.wide or run for run in runs]
 
     def compiled(self) -> list[dict]:
         """The compile lane's answers, one for each case of group "compile"."""
@@ -1318,6 +1497,20 @@ def decode(blob, dtype: str, shape) -> torch.Tensor:
     if count == 0:
         return torch.empty(shape, dtype=kind)
     return torch.frombuffer(bytearray(blob), dtype=kind).reshape(shape)
+
+
+def told_apart(configs: list[dict]) -> list[str]:
+    """Of each config of a tuner the values that it does not share with all others, in words.
+
+    For instance "BLOCK_SIZE=1024, num_warps=8". What is there may be forged.
+    """
+    flat = [dict(config["kwargs"]) for config in configs]
+    for values, config in zip(flat, configs, strict=True):
+        for name in ("num_warps", "num_stages", "num_ctas", "maxnreg"):
+            values[name] = config.get(name)
+    names = dict.fromkeys(name for values in flat for name in values)
+    differ = [n for n in names if len({str(values.get(n)) for values in flat}) > 1]
+    return [", ".join(f"{n}={v[n]}" for n in differ if n in v)[:120] for v in flat]
 
 
 def short(dtype) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-from .evidence import Collected, Evidence, NotJudged, RightOnCard, Waits, Wrong
+from .evidence import Collected, Evidence, NotJudged, RightOnCard, Stops, Waits, Wrong
 from .judge import Nursery
 from .kata import Kata, Statement
 from .sandbox import source_of
@@ -72,7 +72,7 @@ def settle(
         verdict.decide("passed", note)
     elif isinstance(error, Wrong):
         verdict.decide("failed", error.message, error.cause, error.line)
-        verdict.waits = isinstance(error, Waits)
+        verdict.waits, verdict.stops = isinstance(error, Waits), isinstance(error, Stops)
     elif isinstance(error, RightOnCard) and verdict.concept not in BEYOND_VALUES:
         verdict.decide("passed", "judged on the card, where every case is right")
     elif isinstance(error, NotJudged):

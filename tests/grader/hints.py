@@ -7,6 +7,7 @@ group of either pattern caught. The first row that fits counts. Both lanes witho
 
 from __future__ import annotations
 
+import operator
 import re
 
 # What comes of treating a pointer or a block as a Python sequence, in either lane.
@@ -135,6 +136,79 @@ TABLE = [
         "comparisons cannot be chained in a kernel: write (a <= b) & (b < c) for a <= b < c",
     ),
     (
+        r"object of type '(?:int|float)' has no len\(\)",
+        r"\blen\(",
+        "len() counts what a list or a tensor holds, and this is a single number already",
+    ),
+    (
+        r"object of type '\w+' has no len\(\)|(?:list|tuple) index out of range",
+        r"\blen\(|\.shape\[",
+        "a kernel gets a bare pointer, which knows neither length nor shape nor strides: the launcher "
+        "passes them as arguments, such as n_elements",
+    ),
+    (
+        r"'(?:tensor|pointer_type)' object has no attribute '(size|stride|numel|dim|is_contiguous)'",
+        "",
+        "a kernel gets a bare pointer, which knows neither length nor shape nor strides: the launcher "
+        "passes them as arguments, such as n_elements",
+    ),
+    (
+        r"'tensor' object has no attribute '(\w+)'",
+        "",
+        "a block has no .{error}: functions of tl work on blocks, such as tl.exp(x), and "
+        "x.to(tl.float32) converts one",
+    ),
+    (
+        r"'(?:float|int|constexpr|constexpr_type)' object has no attribute "
+        r"'(?:dtype|type|scalar|shape|handle)'",
+        r"\btl\.(\w+)\(",
+        "tl.{code} works on a block, and here it is given a plain number",
+    ),
+    (
+        r"'(?:float|int|constexpr)' object has no attribute '(to|sum|max|min|exp)'",
+        "",
+        ".{error}(...) is asked of a plain number, and only a block has it",
+    ),
+    (
+        r"unexpected keyword argument '(?:dim|keepdim)'",
+        r"\b(sum|max|min|argmax|argmin|cumsum|softmax|sort|expand_dims)\(",
+        "what PyTorch calls dim and keepdim is axis and keep_dims here: tl.{code}(x, axis=0)",
+    ),
+    (
+        r"axis -?\d+ out of bounds|invalid axis -?\d+",
+        "",
+        "the block has no such axis: axes are counted from 0, and a block made by one tl.arange has "
+        "axis 0 alone",
+    ),
+    (
+        r"'(?:generator|range)' (?:object has no attribute|and)|(?:and|of) '(?:generator|range)'"
+        r"|class 'range'",
+        "",
+        "range() is for loops: tl.arange(0, BLOCK_SIZE) makes a block of whole numbers",
+    ),
+    (
+        r"arange\(\) missing \d+ required positional argument",
+        "",
+        "tl.arange takes a start and an end: tl.arange(0, BLOCK_SIZE)",
+    ),
+    (
+        r"program_id\(\) missing \d+ required positional argument",
+        "",
+        "tl.program_id takes the axis of the grid that it counts along: tl.program_id(axis=0)",
+    ),
+    (
+        r"arange's range must be a power of 2",
+        "",
+        "the size of a block must be a power of two (256, 512, 1024, ...): a mask takes care of "
+        "sizes that are none",
+    ),
+    (
+        r"'int' object is not iterable|\bzip is not defined|Unsupported|NotImplemented",
+        r"\bzip\(|[\[(].*\bfor\b.*\bin\b",
+        "a block is not walked through element by element: operators work on all its lanes at once, "
+        "as in x + y",
+    ),
+    (
         r"_semantic. argument must be provided",
         "",
         "a function of tl is used where none can be; does a function that the kernel calls lack "
@@ -155,6 +229,21 @@ def plain(error: str, code: str = "") -> str | None:
 
 def _caught(match: re.Match) -> str:
     return next((group for group in match.groups() if group), "")
+
+
+def grid_sizes(grid) -> tuple[int, ...]:
+    """A grid as whole numbers; raises TypeError, which says what to write, for anything else."""
+    try:
+        return tuple(operator.index(grid[at]) for at in range(len(grid)))
+    except (TypeError, KeyError, IndexError):
+        pass
+    sizes = [grid] if isinstance(grid, (int, float)) else grid
+    cure = ""
+    if type(grid) is int:
+        cure = f" such as ({grid},)"
+    elif isinstance(sizes, (list, tuple)) and any(isinstance(size, float) for size in sizes):
+        cure = " such as (triton.cdiv(n_elements, BLOCK_SIZE),), which divides and rounds up"
+    raise TypeError(f"a grid must be a tuple of whole numbers{cure}, not {grid!r}")
 
 
 def grid_function(error: Exception, names: list[str]) -> str:

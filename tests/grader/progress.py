@@ -133,11 +133,7 @@ def digest(file: Path) -> str:
 
 def todos(file: Path) -> list[tuple[int, str, str]]:
     """The open TODOs of a file: (line, concept, text)."""
-    try:
-        with file.open(errors="replace") as opened:
-            lines = opened.read(MOST_READ).splitlines()
-    except OSError:
-        return []
+    lines = read_lines(file)
     found = []
     for number, line in enumerate(lines, 1):
         match = TODO.search(line)
@@ -150,6 +146,27 @@ def todos(file: Path) -> list[tuple[int, str, str]]:
                 text += " " + extra[1].strip()
             found.append((number, match[1], " ".join(text.split())))
     return found
+
+
+def read_lines(file: Path) -> list[str]:
+    """The lines of a file, as far as they are looked through; none where it cannot be read."""
+    try:
+        with file.open(errors="replace") as opened:
+            return opened.read(MOST_READ).splitlines()
+    except OSError:
+        return []
+
+
+def todo_around(file: Path, line: int) -> str:
+    """The concept of the TODO in whose region a line lies, "" for none.
+
+    A region is the TODO's comment with the lines up to the next empty one.
+    """
+    for text in reversed(read_lines(file)[:line]):
+        match = TODO.search(text)
+        if match or not text.strip():
+            return match[1] if match else ""
+    return ""
 
 
 def first_todo(file: Path, wrong: Sequence[str] = ()) -> tuple[int, str, str] | None:

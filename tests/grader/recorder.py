@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import ast
 import math
-import operator
 from collections.abc import Callable
 
 import numpy as np
 
+from . import hints
 from .chips import grid_fault
 from .memory import Buffer, Memory
 
@@ -129,13 +129,19 @@ class Recorder:
         self.remark = remark  # tells the judge at once what cannot be taken back later
 
     def reset(
-        self, memory: Memory, grid_override=None, sample: int | None = None, keep: int = 0
+        self,
+        memory: Memory,
+        grid_override=None,
+        sample: int | None = None,
+        keep: int = 0,
+        instead: bool = False,
     ) -> None:
         """Forget everything and record into `memory` from now on.
 
         `grid_override`: a grid to launch instead of the kernel's own unless that has more programs.
         `sample`: how many programs of each launch run, the first ones and then the last; None for all.
         `keep`: how many lanes are kept one by one, for a picture (see `kept`).
+        `instead`: the given grid in place of one that has more programs, and of no other.
         """
         self.memory = memory
         self._kept = Kept(keep) if keep else None
@@ -143,7 +149,7 @@ class Recorder:
         self.sites: dict[tuple, dict] = {}  # (line, operation) -> lanes, active lanes
         self.outside: dict[tuple, dict] = {}  # (line, operation, buffer, side) -> event
         self.hazards: dict[tuple, dict] = {}  # (kind, line, buffer) -> event
-        self.grid_override = grid_override
+        self.grid_override, self.instead = grid_override, instead
         self.sample = sample
         self.in_kernel = False
         self.program = (0, 0, 0)
@@ -156,19 +162,13 @@ class Recorder:
 
     def grid_for(self, grid) -> tuple[int, ...]:
         """The grid to run, as three whole numbers; raises TypeError for anything else."""
-        try:
-            grid = tuple(operator.index(size) for size in grid)
-        except TypeError:
-            like = f" such as ({grid},)" if type(grid) is int else ""
-            raise TypeError(
-                f"a grid must be a tuple of whole numbers{like}, not {grid!r}"
-            ) from None
+        grid = hints.grid_sizes(grid)
         fault = grid_fault(grid)
         if fault:
             raise TypeError(fault)
         grid = grid + (1,) * (3 - len(grid))
         wanted = self.grid_override
-        if wanted is not None and math.prod(grid) <= math.prod(wanted):
+        if wanted is not None and (math.prod(grid) > math.prod(wanted)) == self.instead:
             grid = tuple(wanted) + (1,) * (3 - len(wanted))
         return grid
 

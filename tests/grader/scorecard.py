@@ -40,6 +40,7 @@ class Check:
     line: int | None = None
     title: str = ""
     waits: bool = False  # failed only because what it builds on is not right yet
+    stops: bool = False  # failed because the file raises an exception
 
     def decide(self, status: str, message: str = "", cause=None, line=None) -> None:
         """Settle the verdict. Raises ValueError for an unknown status."""

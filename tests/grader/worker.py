@@ -491,7 +491,8 @@ class TraceLane(Lane):
         arguments, tensors = build_arguments(message["args"], blobs, memory)
         memory.remember(self.recorder.memory.rooms())
         keep = message.get("keep", 0)
-        self.recorder.reset(memory, message.get("grid"), message.get("sample"), keep)
+        grid, instead = message.get("grid"), bool(message.get("instead"))
+        self.recorder.reset(memory, grid, message.get("sample"), keep, instead)
         self.tuner.choose(message.get("config"))
         rounds = [None]
         if "again" in message:
@@ -503,7 +504,7 @@ class TraceLane(Lane):
                 memory.age()
                 for buffer in memory.buffers:
                     buffer.resync()
-                self.recorder.reset(memory, message.get("grid"))
+                self.recorder.reset(memory, grid, instead=instead)
             watch = Watch(self.file, memory, self.recorder, self.allowed)
             try:
                 with watch:

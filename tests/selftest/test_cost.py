@@ -198,6 +198,18 @@ def test_a_kernel_with_wrong_values_gets_none(pages):
     assert pages["exercises"] == []
 
 
+def test_a_kernel_that_leaves_elements_out_gets_none(short_kata, nursery, tmp_path):
+    source = (PROJECT / "solutions" / "01_vector_add" / "kernel.py").read_text()
+    short = source.replace("(triton.cdiv(n_elements, BLOCK_SIZE),)", "(1,)")
+    assert short != source
+    file = tmp_path / "kernel.py"
+    file.write_text(short)
+    evidence = Evidence(short_kata, file, nursery, {"trace": True}, "cost")
+    evidence.trace("full")
+    assert cost.paragraphs(evidence) == []
+    evidence.close()
+
+
 def test_a_sum_that_is_not_whole_yet_gets_none(pages, monkeypatch):
     monkeypatch.setattr(cost, "paragraphs", lambda evidence: pages["solutions"])
     evidence, verdict = SimpleNamespace(), Check("deep", "accumulate", "trace", 15)

@@ -35,6 +35,20 @@ LINES = [
     ("x = tl.load(x_ptr, mask=offsets < 8)", "x_ptr + offsets makes a block of pointers"),
     ("x = x[:, None] + tl.zeros((4, 8), tl.float32)", "give each the axis it lacks"),
     ("x = tl.arange(0, tl.program_id(0))", "bounds that are known when the kernel is compiled"),
+    ("x = x + len(x_ptr)", "the launcher passes them as arguments"),
+    ("x = x + x_ptr.shape[0]", "the launcher passes them as arguments"),
+    ("x = x + x_ptr.stride(0)", "the launcher passes them as arguments"),
+    ("x = x.float()", "x.to(tl.float32) converts one"),
+    ("x = x - tl.sum(1.0, axis=0)", "tl.sum works on a block"),
+    ("x = x - tl.max(0.0, axis=0)", "tl.max works on a block"),
+    ("x = x - tl.max(x, dim=0)", "tl.max(x, axis=0)"),
+    ("x = x - x.sum(dim=0)", "tl.sum(x, axis=0)"),
+    ("x = x - tl.max(x, axis=1)", "axis 0 alone"),
+    ("x = x + range(16)", "range() is for loops"),
+    ("x = x + tl.arange(16)", "tl.arange(0, BLOCK_SIZE)"),
+    ("x = x + tl.program_id()", "tl.program_id(axis=0)"),
+    ("x = x + tl.arange(0, 12)", "must be a power of two"),
+    ("x = [a + b for a, b in zip(x, x)]", "operators work on all its lanes at once"),
 ]
 INTERNAL = ("_LoopIndex", "_semantic", "constexpr[", "MatMult", "Impl", "scalars", "Traceback")
 
@@ -92,6 +106,26 @@ def hints_arguments(file, *arguments):
 )
 def test_a_sentence_for_an_error(error, code, said):
     assert said in hints.plain(error, code)
+
+
+@pytest.mark.parametrize(
+    ("grid", "said"),
+    [
+        (8, "such as (8,), not 8"),
+        (7.5, "triton.cdiv(n_elements, BLOCK_SIZE)"),
+        ((7.5,), "triton.cdiv(n_elements, BLOCK_SIZE)"),
+        (None, "not None"),
+        ({"x": 1}, "not {'x': 1}"),
+    ],
+)
+def test_what_is_no_grid_is_told_what_to_write(grid, said):
+    with pytest.raises(TypeError, match="a grid must be a tuple of whole numbers") as told:
+        hints.grid_sizes(grid)
+    assert said in str(told.value)
+
+
+def test_whole_numbers_of_any_kind_make_a_grid():
+    assert hints.grid_sizes([2, torch.tensor(3), True]) == (2, 3, 1)
 
 
 @pytest.mark.parametrize(

@@ -242,3 +242,34 @@ def test_the_first_line_names_file_lanes_and_card(monkeypatch, tmp_path):
     line = first_line(Path("/elsewhere/kernel.py"), lanes | {"gpu": True}, "NVIDIA H200", {})
     assert line == "/elsewhere/kernel.py | lanes: trace, compile, gpu | NVIDIA H200"
     assert "lanes: none" in first_line(file, dict.fromkeys(lanes, False), None, {})
+
+
+def stopped(file, line, cause="robust"):
+    """A scorecard of a file that raises an exception at this line, in whatever is asked of it."""
+    names = ("grid", "mask", "values")
+    verdicts = card(
+        file, *((name, 20, "failed", f"raises NameError (n={name})", line) for name in names)
+    )
+    for check in verdicts.checks:
+        check.stops, check.cause = True, cause
+    return verdicts
+
+
+def test_an_exception_everywhere_is_looked_for_at_its_line(file):
+    both = stopped(file, 7)
+    told = next_step(both, both.checks, file, None)
+    assert told.startswith(f"Next: line 7 of {report.shown(file)}, in TODO(mask).")
+    elsewhere = stopped(file, 1)
+    told = next_step(elsewhere, elsewhere.checks, file, None)
+    assert told.startswith(f"Next: line 1 of {report.shown(file)}. It stops there")
+
+
+def test_an_exception_about_the_grid_leads_to_the_grid(file):
+    about = stopped(file, 9, "grid")
+    assert next_step(about, about.checks, file, None).startswith("Next: grid, line 3 of")
+
+
+def test_an_exception_in_one_check_leaves_the_order_as_it_is(file):
+    mixed = stopped(file, 7)
+    mixed.checks[0].stops = False
+    assert next_step(mixed, mixed.checks, file, None).startswith("Next: grid, line 3 of")

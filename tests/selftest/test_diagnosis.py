@@ -1,0 +1,190 @@
+"""A beginner's slip is told as what it is: which check fails, what it says, and what still counts.
+
+Each case is a reference solution or a stub with one or two lines changed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from grader.evidence import told_apart
+from grader.grading import grade, suite
+from grader.kata import case
+from grader.scorecard import Scorecard
+
+PROJECT = Path(__file__).resolve().parents[2]
+TRACE = {"trace": True, "compile": False, "gpu": False}
+ADD, SCALE, SOFTMAX = "01_vector_add", "03_scale", "07_softmax"
+OFFSETS = "pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)"
+CDIV = "(triton.cdiv(n_elements, BLOCK_SIZE),)"
+SPREAD = case("sample", R=66_000, C=17, layout="spread")  # what 2**16 rows in strides show
+
+FOUR = ", ".join(
+    f'triton.Config({{"BLOCK_SIZE": {size}}}, num_warps={warps})'
+    for size, warps in ((1024, 4), (512, 4), (1000, 8), (256, 2))
+)
+
+# Name: kata, folder, what is replaced.
+SLIPS = {
+    "no arange": (ADD, "solutions", (OFFSETS, "pid * BLOCK_SIZE")),
+    "no arange, no mask": (
+        *(ADD, "solutions", (OFFSETS, "pid * BLOCK_SIZE")),
+        *(("offsets < n_elements", "offsets >= 0"),),
+    ),
+    "no arange under a tuner": (SCALE, "solutions", (OFFSETS, "pid * BLOCK_SIZE")),
+    "one element a program": (
+        *(ADD, "solutions", (OFFSETS, "pid")),
+        *((CDIV, "(n_elements,)"),),
+    ),
+    "one lane a block": (ADD, "solutions", ("BLOCK_SIZE = 1024", "BLOCK_SIZE = 1")),
+    "a program for each element of a row": (
+        *(SOFTMAX, "solutions"),
+        *(("grid = (n_rows,)", "grid = (n_rows, n_cols)"),),
+    ),
+    "a row for each element": (
+        *(SOFTMAX, "solutions"),
+        *(("grid = (n_rows,)", "grid = (x.numel(),)"),),
+    ),
+    "a grid squared": (ADD, "solutions", (CDIV, "(n_elements, n_elements)")),
+    "a grid of ten millions": (ADD, "solutions", (CDIV, "(10_000_000,)")),
+    "a grid for a whole card": (ADD, "solutions", (CDIV, "(1024,)")),
+    "nothing runs": (ADD, "exercises", ("grid = (1,)", "grid = (0,)")),
+    "too few run, no mask": (
+        *(ADD, "exercises", ("grid = (1,)", "grid = (n_elements // BLOCK_SIZE,)")),
+        *(("offsets = tl", "offsets = tl.program_id(axis=0) * BLOCK_SIZE + tl"),),
+    ),
+    "too few run": (ADD, "solutions", (CDIV, "(n_elements // BLOCK_SIZE,)")),
+    "too few run, small blocks": (
+        *(ADD, "solutions", (CDIV, "(n_elements // BLOCK_SIZE,)")),
+        *(("BLOCK_SIZE = 1024", "BLOCK_SIZE = 256"),),
+    ),
+    "no row runs": (SOFTMAX, "exercises", ("grid = (1,)", "grid = (n_rows // 1024,)")),
+    "stored through both strides of x": (
+        *(SOFTMAX, "solutions"),
+        *(("row * n_cols + cols", "row * stride_row + cols * stride_col"),),
+    ),
+    "stored through the row stride of x": (
+        *(SOFTMAX, "solutions"),
+        *(("row * n_cols + cols", "row * stride_row + cols"),),
+    ),
+    "a config that does not run": (
+        *(SCALE, "exercises"),
+        *(('triton.Config({"BLOCK_SIZE": 1024})', FOUR),),
+    ),
+    "a config that leaves out": (
+        *(SCALE, "solutions"),
+        *(('meta["BLOCK_SIZE"]),)', "1024),)"),),
+    ),
+    "stored a block apart": (
+        *(SOFTMAX, "solutions"),
+        *(("row * n_cols + cols", "row * BLOCK_SIZE + cols"),),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def cards(nursery, short_katas, tmp_path_factory):
+    """The scorecards of all slips."""
+    folder = tmp_path_factory.mktemp("slips")
+
+    def judged(name: str) -> Scorecard:
+        kata, root, *pairs = SLIPS[name]
+        source = (PROJECT / root / kata / "kernel.py").read_text()
+        for old, new in pairs:
+            assert old in source, old
+            source = source.replace(old, new)
+        file = folder / (name.replace(" ", "_").replace(",", "") + ".py")
+        file.write_text(source)
+        statement = suite(kata).KATA
+        if kata == SOFTMAX:
+            statement = dataclasses.replace(statement, cases=(*statement.cases, SPREAD))
+        return grade(kata, file, nursery, TRACE, "slips", statement=statement)
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(SLIPS, pool.map(judged, SLIPS), strict=True))
+
+
+def failed(card: Scorecard) -> dict[str, str]:
+    """What is said of each concept that fails, the first check of each."""
+    wrong = [c for c in card.checks if c.status == "failed"]
+    return {c.concept: c.message for c in reversed(wrong)}
+
+
+@pytest.mark.parametrize("name", ["no arange", "no arange, no mask", "no arange under a tuner"])
+def test_offsets_of_one_number_are_told_as_such(cards, name):
+    wrong = failed(cards[name])
+    assert "tl.arange(0, BLOCK_SIZE)" in wrong["offsets"]
+    assert "grid" not in wrong
+    assert "this counts once offsets" in wrong["mask"]  # nothing was ever past the end
+
+
+@pytest.mark.parametrize("name", ["one element a program", "one lane a block"])
+def test_a_program_for_each_element_is_right(cards, name):
+    assert cards[name].success, failed(cards[name])
+
+
+@pytest.mark.parametrize(
+    "name", ["a program for each element of a row", "a row for each element", "a grid squared"]
+)
+def test_a_crowd_of_programs_costs_the_grid_alone(cards, name):
+    wrong = failed(cards[name])
+    assert set(wrong) == {"grid"}, wrong
+    assert "A grid counts blocks, not elements" in wrong["grid"]
+    assert "where 1 would do" in wrong["grid"] or "where 7 would do" in wrong["grid"]
+
+
+def test_a_fixed_grid_may_fill_a_card_and_no_more(cards):
+    assert cards["a grid for a whole card"].success, failed(cards["a grid for a whole card"])
+    wrong = failed(cards["a grid of ten millions"])
+    assert set(wrong) == {"grid"}
+    assert "have nothing to do" in wrong["grid"]
+
+
+def test_what_never_ran_earns_nothing(cards):
+    assert cards["nothing runs"].score == 0
+    for name in ("too few run, no mask", "nothing runs"):
+        assert "past the end of x" in failed(cards[name])["mask"], name
+    wrong = failed(cards["no row runs"])
+    assert {"grid", "offsets", "mask", "values", "reduction"} <= set(wrong)
+
+
+@pytest.mark.parametrize("name", ["too few run", "too few run, small blocks"])
+def test_a_short_grid_leaves_a_right_mask_its_points(cards, name):
+    assert not {"mask", "offsets", "values"} & set(failed(cards[name])), failed(cards[name])
+
+
+@pytest.mark.parametrize(
+    "name", ["stored through both strides of x", "stored through the row stride of x"]
+)
+def test_a_result_written_through_another_s_strides_is_a_matter_of_layout(cards, name):
+    wrong = failed(cards[name])
+    assert "mask" not in wrong
+    assert "strides of its own, the result too" in wrong["layout"]
+
+
+def test_a_full_mask_is_not_blamed_for_where_offsets_lead(cards):
+    check = next(c for c in cards["stored a block apart"].checks if c.concept == "mask")
+    assert check.cause == "offsets"
+    assert "the mask is not at fault" in check.message
+
+
+def test_a_config_that_does_not_run_is_told_before_anything_else_is_right(cards):
+    wrong = failed(cards["a config that does not run"])
+    assert "values" in wrong  # of all configs: its TODO is open
+    assert "config 3 of 4 (BLOCK_SIZE=1000, num_warps=8) does not run" in wrong["autotune"]
+    assert "power of two" in wrong["autotune"]
+
+
+def test_a_config_is_named_with_its_values(cards):
+    assert (
+        "config 1 (BLOCK_SIZE=512, num_warps=" in failed(cards["a config that leaves out"])["grid"]
+    )
+
+
+def test_values_that_all_configs_share_tell_none_apart():
+    configs = [{"kwargs": {"BLOCK": "64"}, "num_warps": n} for n in (4, 8)]
+    assert told_apart(configs) == ["num_warps=4", "num_warps=8"]
+    assert told_apart(configs[:1]) == [""]
