@@ -2,9 +2,9 @@
 
 import torch
 from grader import checks
-from grader.evidence import Run
 from grader.grading import check
 from grader.kata import Cost, Kata, case
+from grader.run import Run
 
 F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
 

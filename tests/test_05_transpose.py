@@ -2,9 +2,10 @@
 
 import torch
 from grader import checks
-from grader.evidence import Run, Wrong
 from grader.grading import check
 from grader.kata import Cost, Kata, case
+from grader.reasons import Wrong
+from grader.run import Run
 
 F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
 I8, I16, I32, I64 = torch.int8, torch.int16, torch.int32, torch.int64

@@ -2,10 +2,12 @@
 
 import torch
 from grader import checks
-from grader.evidence import Run, Waits, Wrong, outside_text, place
 from grader.grading import check
 from grader.kata import Cost, Kata, case
 from grader.oracle import EPS32
+from grader.reasons import Waits, Wrong
+from grader.run import Run
+from grader.words import outside_text, place
 
 F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
 

@@ -2,10 +2,10 @@
 
 import torch
 from grader import checks
-from grader.evidence import Wrong
 from grader.grading import check
 from grader.kata import Cost, Kata, case
 from grader.oracle import EPS32, half_ulp
+from grader.reasons import Wrong
 
 F16, I32 = torch.float16, torch.int32
 ALL = 4096  # a group size that puts all of K into one group

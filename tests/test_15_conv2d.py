@@ -2,10 +2,10 @@
 
 import torch
 from grader import checks
-from grader.evidence import Wrong
 from grader.grading import check
 from grader.kata import Cost, Kata, case
 from grader.oracle import EPS32
+from grader.reasons import Wrong
 
 F16, F32 = torch.float16, torch.float32
 

@@ -2,10 +2,11 @@
 
 import torch
 from grader import checks
-from grader.evidence import Run, Wrong
 from grader.grading import check
 from grader.kata import Cost, Kata, case, lay_out
 from grader.oracle import EPS32
+from grader.reasons import Wrong
+from grader.run import Run
 
 F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
 WIDEST = 16_384  # columns that one block may have

@@ -4,10 +4,11 @@ import math
 
 import torch
 from grader import checks
-from grader.evidence import Run, Waits, Wrong, grid_text, outside_text
 from grader.grading import check
 from grader.kata import Cost, Kata, case
-from grader.words import plural
+from grader.reasons import Waits, Wrong
+from grader.run import Run
+from grader.words import grid_text, outside_text, plural
 
 I32, I64 = torch.int32, torch.int64
 MANY = 19 * 8192

@@ -5,10 +5,11 @@ import math
 
 import torch
 from grader import checks
-from grader.evidence import Run, Unusable, Wrong
 from grader.grading import check
 from grader.kata import Cost, Kata, case
 from grader.oracle import EPS32
+from grader.reasons import Unusable, Wrong
+from grader.run import Run
 from grader.words import plural
 
 F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32

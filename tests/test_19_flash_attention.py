@@ -2,10 +2,11 @@
 
 import torch
 from grader import checks
-from grader.evidence import Run, Wrong
 from grader.grading import check
 from grader.kata import Cost, Kata, case
 from grader.oracle import EPS32, ROUNDOFF
+from grader.reasons import Wrong
+from grader.run import Run
 
 F16, BF16 = torch.float16, torch.bfloat16
 STD = {"sharp": 6.0, "huge": 120.0}  # of q and k; otherwise 1

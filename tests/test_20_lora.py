@@ -4,10 +4,11 @@ import math
 
 import torch
 from grader import checks
-from grader.evidence import Run, Waits, Wrong
 from grader.grading import check
 from grader.kata import COUNTING, Cost, Kata, case
 from grader.oracle import EPS32, half_ulp
+from grader.reasons import Waits, Wrong
+from grader.run import Run
 
 F16, BF16 = torch.float16, torch.bfloat16
 ODD_BITS = {  # -0, the smallest number, NaN with more bits set than it takes, -inf

@@ -2,10 +2,12 @@
 
 import torch
 from grader import checks
-from grader.evidence import Run, Wrong, grid_text
 from grader.grading import check
 from grader.kata import COUNTING, Cost, Kata, case
 from grader.oracle import EPS32, half_ulp
+from grader.reasons import Wrong
+from grader.run import Run
+from grader.words import grid_text
 
 F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
 

@@ -7,9 +7,9 @@ and how it calls the softmax that it is given.
 import json
 
 import torch
-from grader.evidence import Waits, Wrong
 from grader.grading import check
 from grader.kata import case
+from grader.reasons import Waits, Wrong
 from grader.talk import Agent, Call, Script, Turn, shown
 
 DONE = "Here you are: these are the probabilities."

@@ -11,7 +11,8 @@ How a verdict comes about, in the order in which the data flows:
 `gpu`, `speed`                       the gpu lane, inside the worker
 `talk`, `client`                     in place of lanes where a kata asks for an agent: a scripted
                                      server in the judge, its client in the worker
-`evidence`, `oracle`                 what was seen in one run, held against an fp64 reference
+`evidence`, `run`, `oracle`          what was seen: of one file, in one call of its launcher, and held
+                     against an fp64 reference (`tensors` go as bytes, `reasons` are raised)
 `sandbox`, `cell`    what a submission sees and may use where a class is graded: the nursery in
                      bubblewrap (judge side), each child in a cell of its own (worker side)
 `guard`, `signs`     what looks like deceit: replaced functions (worker side), words in the text

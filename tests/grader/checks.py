@@ -12,19 +12,12 @@ import contextlib
 from collections.abc import Callable, Iterable
 from typing import NoReturn
 
-from .evidence import (
-    Evidence,
-    NotJudged,
-    RightOnCard,
-    Run,
-    Unusable,
-    Waits,
-    Wrong,
-    grid_text,
-)
+from .evidence import Evidence
 from .judge import Answer
 from .kata import Case
-from .words import are, plural
+from .reasons import NotJudged, RightOnCard, Unusable, Waits, Wrong
+from .run import Run
+from .words import are, grid_text, plural
 
 NARROW = ("f16", "bf16")  # as Triton's IR names them
 IDLE_ALLOWED = 8  # idle programs that may come with a larger size before it counts as waste

@@ -16,7 +16,8 @@ from .kata import Cost, Kata
 from .speed import MATRIX, CardDraw
 
 if TYPE_CHECKING:
-    from .evidence import Collected, Run
+    from .evidence import Collected
+    from .run import Run
     from .scorecard import Check
 
 NUMBERS = ("values", "reduction", "accumulate")  # concepts without which numbers are wrong

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-from .evidence import Collected, Evidence, NotJudged, RightOnCard, Stops, Waits, Wrong
+from .evidence import Collected, Evidence
 from .judge import Nursery
 from .kata import Kata, Statement
+from .reasons import NotJudged, RightOnCard, Stops, Waits, Wrong
 from .sandbox import source_of
 from .scorecard import PROJECT, SUITE, Check, Scorecard, environment
 from .signs import signs

@@ -21,12 +21,14 @@ import torch
 
 from . import chips, cost, sheets
 from .answers import has
-from .evidence import Evidence, NotJudged, Run, Wrong, got_and_want, outside_text, place
+from .evidence import Evidence
 from .grading import suite
 from .judge import Nursery
 from .kata import Case
+from .reasons import NotJudged, Wrong
+from .run import Run
 from .scorecard import PROJECT
-from .words import are, plural
+from .words import are, got_and_want, outside_text, place, plural
 
 MOST_LANES = 1 << 20  # that the worker keeps
 MOST_CELLS = 1 << 15  # of one tensor; a larger example would be no picture any more

@@ -20,9 +20,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
 from .answers import plain
-from .evidence import Collected, NotJudged, Run, Waits, Wrong
+from .evidence import Collected
 from .judge import CARD_SECONDS, Answer, Child
 from .kata import Case, Draw, Statement
+from .reasons import NotJudged, Waits, Wrong
+from .run import Run
 from .speed import card_lock
 
 MODEL = "scripted-model"

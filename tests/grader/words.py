@@ -41,3 +41,40 @@ def plural(count: int, noun: str) -> str:
 def are(count: int) -> str:
     """The verb behind it."""
     return "is" if count == 1 else "are"
+
+
+def place(index: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, index))}]"
+
+
+def number(value) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+
+
+def got_and_want(got, want) -> str:
+    """Both numbers, with as many digits as it takes to see that they differ."""
+    if number(got) == number(want) and not isinstance(got, int):
+        return f"got {got:.9g}, want {want:.9g}"
+    return f"got {number(got)}, want {number(want)}"
+
+
+def grid_text(launch: dict) -> str:
+    grid = launch["grid"]
+    while len(grid) > 1 and grid[-1] == 1:
+        grid = grid[:-1]
+    return "(" + ", ".join(map(str, grid)) + ("," if len(grid) == 1 else "") + ")"
+
+
+def outside_text(event: dict) -> str:
+    """One out-of-bounds event as a sentence."""
+    name = event["buffer"] or "a tensor"
+    verb = {"load": "tl.load reads", "store": "tl.store writes", "atomic": "tl.atomic changes"}
+    end = "past the end of" if event["side"] == "after" else "before the start of"
+    program = event["program"]
+    while len(program) > 1 and program[-1] == 0:
+        program = program[:-1]
+    number_ = program[0] if len(program) == 1 else tuple(program)
+    return (
+        f"line {event['line']}: {verb[event['op']]} {plural(event['count'], 'element')} {end} "
+        f"{name} ({plural(event['elements'], 'element')}) in program {number_}"
+    )

@@ -18,8 +18,8 @@ os.environ["KATAS_PROGRESS"] = os.path.join(tempfile.mkdtemp(prefix="katas-progr
 os.environ.pop("KATAS_NOX", None)  # how nox was called for the tests themselves
 
 from grader import grading, judge
-from grader.evidence import decode, describe_arguments
 from grader.judge import Child, Nursery
+from grader.tensors import decode, describe_arguments
 
 PROJECT = Path(__file__).resolve().parents[2]
 HEADER = """\

@@ -111,9 +111,10 @@ def problem(facts: dict, file: Path) -> str:
 
 def twins(kata: str, verdicts: int, children: int, most_seconds: float) -> list[dict]:
     """Ask for so many speed verdicts on the reference solution and on its slower twin."""
-    from grader.evidence import Evidence, Wrong
+    from grader.evidence import Evidence
     from grader.grading import suite
     from grader.judge import Nursery
+    from grader.reasons import Wrong
     from grader.speed import card_lock
 
     statement = suite(kata).KATA

@@ -8,7 +8,8 @@ import random
 import pytest
 import torch
 from grader.answers import error_of, has, plain, sound
-from grader.evidence import Wrong, decode
+from grader.reasons import Wrong
+from grader.tensors import decode
 
 COPY = """
 @triton.jit

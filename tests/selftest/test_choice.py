@@ -8,8 +8,10 @@ import pytest
 import torch
 from conftest import HEADER
 from grader import checks
-from grader.evidence import Evidence, Run, Unusable, Wrong
+from grader.evidence import Evidence
 from grader.kata import Cost, Kata, case
+from grader.reasons import Unusable, Wrong
+from grader.run import Run
 from grader.speed import CardDraw, unfit
 
 

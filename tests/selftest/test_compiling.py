@@ -16,7 +16,7 @@ import torch
 import triton
 from grader import checks, chips, compiling
 from grader.compiling import CompileLane
-from grader.evidence import Wrong
+from grader.reasons import Wrong
 
 ALL = ["sm_80", "sm_89", "sm_90", "sm_100", "gfx942"]
 

@@ -3,10 +3,11 @@
 import pytest
 import torch
 from grader import checks
-from grader.evidence import Collected, NotJudged, RightOnCard
+from grader.evidence import Collected
 from grader.gpu import BAND, BULK_STORE, CardMemory, pattern
 from grader.grading import settle
 from grader.kata import lay_out
+from grader.reasons import NotJudged, RightOnCard
 from grader.scorecard import Check
 from grader.watch import Watch
 from grader.worker import build_arguments, describe_result, refill

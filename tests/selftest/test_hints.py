@@ -71,7 +71,7 @@ def test_both_lanes_say_what_to_write_instead(traced, nursery, line, said):
 
 
 def hints_arguments(file, *arguments):
-    from grader.evidence import describe_arguments
+    from grader.tensors import describe_arguments
 
     return describe_arguments(file.names, list(arguments))
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from grader.evidence import describe_arguments
 from grader.grading import grade
 from grader.judge import Child, Ended, Nursery
+from grader.tensors import describe_arguments
 from grader.wire import WireError
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -86,7 +86,7 @@ def test_sizes_that_depend_on_the_block_are_settled():
 def test_a_block_is_what_is_stored_and_what_is_loaded_for_it():
     loads = {"q": [128, 64], "k": [64, 32], "v": [32, 64]}
     facts = {"launches": [{"block": [128, 64], "loads": loads}]}
-    run = SimpleNamespace(facts=facts)
+    run = SimpleNamespace(facts=facts, incomplete=False)
 
     def seen(parameters, usual):
         kata = SimpleNamespace(parameters=parameters, usual_block=usual)

@@ -8,9 +8,11 @@ import pytest
 import torch
 from conftest import HEADER
 from grader import checks
-from grader.evidence import Evidence, Run, Wrong
+from grader.evidence import Evidence
 from grader.judge import Answer
 from grader.kata import Cost, Kata, case
+from grader.reasons import Wrong
+from grader.run import Run
 
 KATA = Kata(
     launcher="ends",

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 from grader import sandbox, wire
 from grader.cell import Limits, unpacked
-from grader.evidence import Evidence, NotJudged, Wrong
+from grader.evidence import Evidence
 from grader.grading import grade
 from grader.judge import Child, Nursery
+from grader.reasons import NotJudged, Wrong
 
 PROJECT = Path(__file__).resolve().parents[2]
 RIGHT = Path(__file__).parent / "golden" / "right" / "01_vector_add" / "kernel.py"

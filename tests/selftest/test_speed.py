@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 from grader import grading, speed
-from grader.evidence import Evidence, Wrong
+from grader.evidence import Evidence
 from grader.judge import Answer
+from grader.reasons import Wrong
 from grader.speed import CardDraw, Speed, Times, interval, judge, refusal
 
 MARKS = (0.8, 0.95)

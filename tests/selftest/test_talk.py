@@ -16,9 +16,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 from grader import bench, client, grading, talk
-from grader.evidence import Wrong
 from grader.judge import Nursery
 from grader.kata import Case, Draw
+from grader.reasons import Wrong
 from grader.talk import Call, Script, Server, Turn
 
 PROJECT = Path(__file__).resolve().parents[2]

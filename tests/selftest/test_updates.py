@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 from grader import checks, speed
-from grader.evidence import Evidence, Wrong
+from grader.evidence import Evidence
 from grader.kata import Cost, Kata, case
+from grader.reasons import Wrong
 
 HEADER = "import torch\nimport triton\nimport triton.language as tl\n"
 
