@@ -16,7 +16,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,8 +67,10 @@ class Sandbox:
         )
 
 
-def choose(wanted: str) -> Sandbox | None:
+def choose(wanted: str, hidden: Sequence[Path] = ()) -> Sandbox | None:
     """The sandbox to use; `wanted` is "auto", "bwrap" or "off". None: there is none.
+
+    `hidden`: folders that must be out of sight even where they lie in the system or beside a Python.
 
     Raises ValueError, with one line to show, for another word, and where bubblewrap is demanded and
     cannot be used here.
@@ -79,18 +81,18 @@ def choose(wanted: str) -> Sandbox | None:
         return None
     reason = trouble()
     if not reason:
-        return _sandbox()
+        return _sandbox(hidden)
     if wanted == "bwrap":
         raise ValueError(f"the sandbox cannot be used: {reason}")
     return None
 
 
-def _sandbox() -> Sandbox:
+def _sandbox(hidden: Sequence[Path] = ()) -> Sandbox:
     text = (
         "bubblewrap: no network, a read-only system, no sight of suites, solutions, other "
         "submissions or the home folder; own processes, memory and files for each submission"
     )
-    return Sandbox("bwrap", text, tuple(_arguments()))
+    return Sandbox("bwrap", text, tuple(_arguments(hidden)))
 
 
 @functools.cache
@@ -120,7 +122,7 @@ def trouble() -> str:
 # ---- what is in sight ------------------------------------------------------------------------
 
 
-def _arguments() -> list[str]:
+def _arguments(more_hidden: Sequence[Path]) -> list[str]:
     """The command line of bubblewrap, up to its command."""
     out = ["bwrap", "--die-with-parent"]
     out += [f"--unshare-{what}" for what in ("user", "pid", "net", "ipc", "uts", "cgroup-try")]
@@ -147,8 +149,9 @@ def _arguments() -> list[str]:
     places = _places_of_python()
     out += _bound(places)
     # A system folder, or an environment, may hold what must not be seen.
-    for hidden in (Path.home(), PROJECT):
-        if _inside(hidden, [Path("/usr"), *places]):
+    seen = [Path("/usr"), *places]
+    for hidden in (Path.home(), PROJECT, *more_hidden):
+        if hidden.is_dir() and hidden not in seen and _inside(hidden, seen):
             out += ["--tmpfs", str(hidden)]
             out += _bound([place for place in places if hidden in place.parents])
     engine = str(TESTS / "grader")

@@ -399,10 +399,26 @@ def test_a_python_below_what_is_hidden_is_seen_and_its_surroundings_are_not(tmp_
     monkeypatch.setattr(sandbox, "PROJECT", project)
     monkeypatch.setattr(sandbox, "_places_of_packages", lambda: [tmp_path, project / ".venv"])
     monkeypatch.setattr(sandbox, "_inside", lambda path, folders: path == project)
-    words = sandbox._arguments()
+    words = sandbox._arguments([])
     at = words.index("--tmpfs")
     assert words[at + 1] == str(project)
     assert str(project / ".venv") in words[at + 2 :]
+
+
+@needs_sandbox
+def test_submissions_beside_a_python_are_hidden(tmp_path, monkeypatch):
+    for name in ("in", "packages"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text("")
+    packages = sandbox._places_of_packages()
+    monkeypatch.setattr(sandbox, "_places_of_packages", lambda: [tmp_path, *packages])
+    hidden = [tmp_path / "in", tmp_path / "nowhere", tmp_path, Path("/usr")]
+    chosen = sandbox.choose("bwrap", hidden)
+    listed = [*chosen.arguments, "--", "ls", *(str(tmp_path / n) for n in ("in", "packages"))]
+    tried = subprocess.run(listed, capture_output=True, text=True)
+    assert tried.stdout.split() == [f"{tmp_path}/in:", f"{tmp_path}/packages:", "file"], (
+        tried.stderr
+    )
 
 
 # ---- what is handed over ----------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The command line: `python -m grader.classroom SUBMISSIONS --out OUT`.
 
-Exit code 0 when every row has its marks, 1 when some could not be graded (a crash, a fault of the
-grader, an interruption), 2 for bad input, with one line that says what to do.
+Exit code 0 when every row has its marks, 1 when some could not be graded (a fault of the grader, an
+interruption), 2 for bad input, with one line that says what to do.
 """
 
 from __future__ import annotations

@@ -23,7 +23,12 @@ def engine(options, settings: dict, store: Store) -> Any:
         "seconds": settings["seconds"],
         "memory": settings["memory"],
     }
-    for_jobs = {"sandbox": settings["sandbox"], "seconds": settings["seconds"], "limits": limits}
+    for_jobs = {
+        "sandbox": settings["sandbox"],
+        "hidden": [str(path.resolve()) for path in (options.submissions, options.out)],
+        "seconds": settings["seconds"],
+        "limits": limits,
+    }
     if options.engine == "ray":
         from .cluster import Cluster
 

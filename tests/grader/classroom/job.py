@@ -163,7 +163,7 @@ def _prepare(settings: dict):
     from ..sandbox import Limits, choose
 
     limits = Limits(**settings["limits"])
-    sandbox = choose(settings["sandbox"])
+    sandbox = choose(settings["sandbox"], [Path(path) for path in settings["hidden"]])
     with uncollected():
         from .. import grading  # noqa: F401  (loads torch)
         from ..judge import Nursery
