@@ -41,6 +41,7 @@ DOUBT = 0.001  # chance that the true median lies outside the interval
 ABOVE_CEILING = 1.05
 UNSEEN_MS, UNSEEN_SHARE = 0.03, 0.03  # time the card may be busy outside the launcher's stream
 SLOWED = 1.15  # times as long as before the import, held against the card's own rate
+KEPT_WAITING = 3.0  # times as long as before the import, for what waits for the host anyway
 HELD_UP = 1.5  # times as long as before the import, whatever the card itself does now
 
 
@@ -119,6 +120,8 @@ class Times:
 
     unseen   ms by which the wall clock ran on after the stream was done, by contender
     early    median ms of the others before the file under test was imported
+    by_host  those of them for which the card had to wait even then: their Python takes longer than
+             the card does, so that their figures say how busy the host is
     late     for each round, whether the card had to wait for the launcher's Python
     sizes    what is measured, as text
     work     bytes (kind "memory") or operations (kind "matrix") of one call; `ceiling_work` those
@@ -133,12 +136,14 @@ class Times:
     early: dict[str, float]
     late: list[bool]
     sizes: str = ""
+    by_host: tuple[str, ...] = ()
 
     @classmethod
     def empty(cls, facts: dict) -> Times:
         work, ceiling = float(facts["work"]), float(facts["ceiling_work"])
         early = {name: float(ms) for name, ms in facts["early"].items()}
-        return cls(str(facts["kind"]), work, ceiling, {}, {}, early, [], str(facts["sizes"]))
+        sizes, by_host = str(facts["sizes"]), tuple(map(str, facts["by_host"]))
+        return cls(str(facts["kind"]), work, ceiling, {}, {}, early, [], sizes, by_host)
 
     def add(self, facts: dict) -> None:
         """Take in one batch of rounds. Raises ValueError for anything but positive numbers."""
@@ -179,6 +184,10 @@ def refusal(times: Times) -> str:
         told = (
             f"since this file was imported, {told} takes {slower[name]:.1f} times as long as before"
         )
+        if name in times.by_host:
+            if slower[name] > KEPT_WAITING:
+                return f"{told}: something else keeps this machine busy; try again alone"
+            continue
         if slower[name] > SLOWED * max(slower["ceiling"], 1.0):
             return f"{told}: a file must leave hooks, modes and PyTorch's settings alone"
         if slower[name] > HELD_UP:
@@ -434,12 +443,14 @@ class Bench:
         self.most_flushes = math.ceil(MOST_FLUSH_MS / self.clock.between(start, end))
         took = [self.round() for _ in range(ROUNDS)]
         early = {name: statistics.median(one[name].ms for one in took) for name in self.calls}
+        late = {name: sum(one[name].late for one in took) for name in self.calls}
         self.subject = {
             "kind": "matrix" if matrix else "memory",
             "work": cost.flops if matrix else moved,
             "ceiling_work": 2 * edge**3 if matrix else 2 * (moved // 2),
             "sizes": size_text(sizes),
             "early": early,
+            "by_host": [name for name, times in late.items() if times > ROUNDS / 2],
         }
 
     def warm_up(self) -> None:

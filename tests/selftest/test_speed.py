@@ -27,6 +27,7 @@ def times(
     early=1.0,
     early_ceiling=1.0,
     late=False,
+    by_host=(),
     seed=0,
 ):
     """Times of a launcher that is `ratio` as fast as the reference; a drift hits all alike."""
@@ -42,7 +43,7 @@ def times(
         ):
             ms[name].append(plain * drift * (1 + chance.gauss(0, noise)))
     before = {"reference": early, "torch": early, "ceiling": early_ceiling}
-    facts = {"kind": kind, "work": 4e9, "ceiling_work": 4e9, "sizes": "n=2^28"}
+    facts = {"kind": kind, "work": 4e9, "ceiling_work": 4e9, "sizes": "n=2^28", "by_host": by_host}
     drifting = {name: 1.15 * figure for name, figure in before.items()}  # the median drift
     out = Times.empty(facts | {"early": drifting})
     out.add(
@@ -186,6 +187,15 @@ def test_slowing_the_others_shows_against_what_they_took_before_the_import():
     assert "keeps the card busy" in refusal(times(1.0, early=0.6, early_ceiling=0.6))
     # and a card that has become faster is no fault either
     assert refusal(times(1.0, early=2.0, early_ceiling=2.0)) == ""
+
+
+def test_what_waits_for_the_host_anyway_accuses_nobody_while_the_host_is_busy():
+    assert "PyTorch's operation takes 1.4" in refusal(times(1.0, torch_ms=1.4))
+    assert refusal(times(1.0, torch_ms=1.4, by_host=("torch",))) == ""
+    assert "keeps this machine busy" in refusal(times(1.0, torch_ms=3.5, by_host=("torch",)))
+    # the reference does not wait: whoever slows it is seen
+    slowed = times(1.0, early=0.7, by_host=("torch",))
+    assert "reference solution takes 1.4" in refusal(slowed)
 
 
 @pytest.mark.parametrize("figure", [0.0, -1.0, float("nan"), "1", None, 1e9])
