@@ -151,11 +151,11 @@ def quantized_matmul(a, packed, scales, group_size):
     if M == 0 or N == 0:
         return c
 
-    # tl.dot wants at least 16 of everything. A block of K is 128: 16 rows of packed. A wide tile pays
-    # for every rearranged tile of a with more weights.
+    # tl.dot wants at least 16 of everything. A block of K is 128: 16 rows of packed. With few rows
+    # of a, what counts is how much of packed is on its way at once: narrow tiles, many stages.
     BLOCK_M = min(max(triton.next_power_of_2(M), 16), 128)
-    BLOCK_N, BLOCK_R = 128, 16
-    num_warps = 4 if BLOCK_M < 128 else 8
+    BLOCK_N, BLOCK_R = (64 if BLOCK_M < 128 else 128), 16
+    num_warps, num_stages = (4, 5) if BLOCK_M < 128 else (8, 3)
 
     # A few rows of a make few tiles, and each of them is a long walk: several programs share it,
     # until the card is full or the shares are down to 256 of K.
@@ -185,7 +185,7 @@ def quantized_matmul(a, packed, scales, group_size):
         SPLIT_K=SPLIT_K,
         ONE_GROUP=group_size % (8 * BLOCK_R) == 0,
         num_warps=num_warps,
-        num_stages=3,
+        num_stages=num_stages,
     )
     if SPLIT_K > 1:
         add_grid = (triton.cdiv(M * N, 512),)
