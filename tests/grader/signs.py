@@ -177,8 +177,8 @@ def _words(text: str, nested: int = 0) -> Iterator[tuple[str, int]]:
                     yield from ((word, line) for word, _ in _words(inside, nested + 1))
             elif token.type == tokenize.NEWLINE:
                 yield "\n", line
-    except (SyntaxError, tokenize.TokenError, ValueError):
-        return  # it is no Python; its import says so
+    except (SyntaxError, tokenize.TokenError, ValueError, SystemError):
+        return  # it is no Python; its import says so (SystemError: Python 3.12 on bytes that are 0)
 
 
 def _in_braces(text: str) -> Iterator[str]:
