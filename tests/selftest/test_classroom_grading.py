@@ -337,7 +337,8 @@ def test_no_more_jobs_than_cores(klass, tmp_path, capsys, monkeypatch, fake):
     )
     folder = klass(**{f"s{number}": f"good {number}" for number in range(8)})
     assert run(folder, "--out", tmp_path / "out", "--jobs=1000") == 0
-    assert sorted(cores, key=min) == [{0}, {1}]
+    # The first may have done all of the work before there is a second.
+    assert sorted(cores, key=min) in ([{0}], [{1}], [{0}, {1}])
     assert "--jobs 1000: there are 2 cores" in capsys.readouterr().err
 
 

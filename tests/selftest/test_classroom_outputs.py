@@ -15,6 +15,7 @@ pytest.importorskip("matplotlib")
 
 from grader.classroom import marks, outputs, page
 from grader.classroom.intake import Submission
+from grader.classroom.store import Store
 
 KATA = "01_vector_add"
 EVIL = "</td><script>alert(1)</script> [x](javascript:1) `*_|\x1b[31m \ud800 {{ 7*7 }}"
@@ -61,7 +62,15 @@ def rows():
 
 
 @pytest.fixture
-def out(rows, tmp_path):
+def store(tmp_path_factory):
+    """The database, out of the way."""
+    opened = Store(tmp_path_factory.mktemp("store"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def out(rows, tmp_path, store):
     facts = {
         "settings": {"seed": "s", "seconds": 600.0, "memory": 3 << 30},
         "lanes": {"trace": True, "compile": True, "gpu": False},
@@ -69,7 +78,7 @@ def out(rows, tmp_path):
         "environments": [{"python": "3.x", "gpu": {"name": "a card"}}],
         "suites": {KATA: "v"},
     }
-    outputs.write_all(tmp_path, rows, [KATA], facts, [".DS_Store"])
+    outputs.write_all(tmp_path, rows, [KATA], facts, [".DS_Store"], store)
     return tmp_path
 
 
@@ -166,11 +175,28 @@ def test_gradescope_leaves_out_what_was_not_judged(out):
     assert "15 more could not be judged" in facts["output"]
 
 
-def test_the_same_table_gives_the_same_bytes(out, rows, tmp_path_factory):
+def test_the_same_table_gives_the_same_bytes(out, rows, store):
     before = {f: f.read_bytes() for f in out.rglob("*") if f.is_file()}
     facts = json.loads((out / "results.json").read_text(encoding="utf-8"))
-    outputs.write_all(out, rows, [KATA], facts, [".DS_Store"])
+    assert outputs.write_all(out, rows, [KATA], facts, [".DS_Store"], store) == []
     assert before == {f: f.read_bytes() for f in out.rglob("*") if f.is_file()}
+
+
+def test_what_an_instructor_has_changed_is_kept(out, rows, store):
+    facts = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    changed = [out / "grades.csv", out / "feedback" / "Anna.md"]
+    for file in changed:
+        with file.open("a") as opened:
+            opened.write("a word of mine\n")
+    mine = [file.read_text() for file in changed]
+    for number in (1, 2):
+        kept = outputs.write_all(out, rows[:2], [KATA], facts, [], store)
+        if number == 1:  # afterwards all files are the grader's own again
+            assert kept == [file.with_name(f"{file.name}.1") for file in changed]
+        else:
+            assert kept == []
+        assert [file.with_name(f"{file.name}.1").read_text() for file in changed] == mine
+        assert "a word of mine" not in changed[0].read_text()
 
 
 def test_no_file_leads_out(out):
@@ -184,7 +210,7 @@ def test_titles_are_those_of_the_lessons():
     assert page.title("99_nothing") == "99 nothing"
 
 
-def test_no_rows_and_no_katas(tmp_path):
+def test_no_rows_and_no_katas(tmp_path, store):
     facts = {
         "settings": {"seed": "s", "seconds": 600.0, "memory": 3 << 30}, "lanes": {}, "sandboxes": [None],
         "environments": [], "suites": {},
@@ -192,7 +218,7 @@ def test_no_rows_and_no_katas(tmp_path):
     row = marks.row_of(
         Submission("a", "a", "a", problems={"": "empty"}), [], {}, lambda *_: None, False
     )
-    outputs.write_all(tmp_path, [row], [], facts, [])
+    outputs.write_all(tmp_path, [row], [], facts, [], store)
     assert "no kata was handed in" in (tmp_path / "report.html").read_text()
     assert (
         (tmp_path / "grades.csv")

@@ -292,23 +292,25 @@ def run(options: argparse.Namespace, known: list[str], asked: list[str] | None) 
         )
         facts = grading.facts(store, suites, bool(engine.cards))
         try:
-            outputs.write_all(options.out, rows, katas, facts, ignored)
+            kept = outputs.write_all(options.out, rows, katas, facts, ignored, store)
         except OSError as error:
             raise Trouble(
                 f"cannot write to {options.out}: {error.strerror}; the database is sound: free some "
                 "space and add --resume",
                 1,
             ) from None
-        return summary(options.out, rows, broken)
+        return summary(options.out, rows, kept, broken)
     finally:
         store.close()
 
 
-def summary(out: Path, rows: list[marks.Row], broken: str) -> int:
+def summary(out: Path, rows: list[marks.Row], kept: list[Path], broken: str) -> int:
     """The last lines on the terminal, and the exit code."""
     states = Counter(row.status for row in rows)
     text = ", ".join(f"{number} {status}" for status, number in states.most_common())
     print(f"{plural(len(rows), 'row')}: {text}")
+    for path in kept:
+        print(f"changed since the last run, and kept: {path}")
     print(f"marks: {out / 'grades.csv'}; what to look at: {out / 'report.html'}")
     if broken:
         print(f"grade: {broken}", file=sys.stderr)

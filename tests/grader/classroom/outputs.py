@@ -1,8 +1,12 @@
-"""The class's table as files in OUT. Each is written beside its place and then moved there."""
+"""The class's table as files in OUT. Each is written beside its place and then moved there.
+
+What an instructor has changed in one of them since is kept beside it, under a number.
+"""
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import os
@@ -12,8 +16,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from ..progress import free_name
 from . import page
 from .marks import Row
+from .store import Store
 
 SCHEMA = 1
 MOST_NAME = 150  # bytes of a file's name
@@ -31,15 +37,26 @@ FORMULA = (
 )
 
 
-def write(path: Path, text: str) -> None:
-    """Write a file in one step, so that a reader never sees half of it."""
+def write(out: Path, name: str, text: str, store: Store) -> Path | None:
+    """Write a file of OUT in one step, so that a reader never sees half of it.
+
+    If the file there is not as the grader left it, it is put aside; returns where.
+    """
+    path, data = out / name, text.encode("utf-8", "replace")
     part = path.with_name(f".part-{os.getpid()}")
+    kept = None
     try:
         part.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8", errors="replace", newline="")
+        part.write_bytes(data)
+        there = path.read_bytes() if path.exists() else data
+        if there != data and not store.is_ours(name, hashlib.sha256(there).hexdigest()):
+            kept = free_name(path)
+            os.replace(path, kept)
+        store.wrote(name, hashlib.sha256(data).hexdigest())
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+    return kept
 
 
 def harmless(text: str) -> str:
@@ -180,20 +197,30 @@ def gradescope(row: Row) -> dict:
     return {"score": row.points, "output": output, "tests": tests}
 
 
-def write_all(out: Path, rows: Sequence[Row], katas: Sequence[str], facts: dict, ignored) -> None:
-    """All files of OUT. Raises OSError."""
+def write_all(
+    out: Path,
+    rows: Sequence[Row],
+    katas: Sequence[str],
+    facts: dict,
+    ignored: Sequence[str],
+    store: Store,
+) -> list[Path]:
+    """All files of OUT. Returns where those were put that somebody had changed. Raises OSError."""
     titles = {kata: page.title(kata) for kata in katas}
     names = file_names(rows)
     environment = page.templates()
-    write(out / "grades.csv", grades_csv(rows, katas))
+    kept = []
+
+    def put(name: str, text: str) -> None:
+        kept.append(write(out, name, text, store))
+
+    put("grades.csv", grades_csv(rows, katas))
     text = json.dumps(results(rows, facts, ignored), indent=1, ensure_ascii=False)
-    write(out / "results.json", text + "\n")
-    write(out / "junit.xml", junit(rows))
+    put("results.json", text + "\n")
+    put("junit.xml", junit(rows))
     for row, name in zip(rows, names, strict=True):
-        write(out / "feedback" / f"{name}.md", page.feedback(environment, row, titles))
+        put(f"feedback/{name}.md", page.feedback(environment, row, titles))
         text = json.dumps(gradescope(row), indent=1, ensure_ascii=False)
-        write(out / "gradescope" / name / "results.json", text + "\n")
-    write(
-        out / "report.html",
-        page.report(environment, rows, katas, titles, names, facts, ignored),
-    )
+        put(f"gradescope/{name}/results.json", text + "\n")
+    put("report.html", page.report(environment, rows, katas, titles, names, facts, ignored))
+    return [path for path in kept if path is not None]

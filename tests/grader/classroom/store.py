@@ -24,6 +24,7 @@ CREATE TABLE IF NOT EXISTS outlines (
 CREATE TABLE IF NOT EXISTS results (
     sha TEXT, kata TEXT, part TEXT, suite TEXT, conditions TEXT, record TEXT NOT NULL,
     PRIMARY KEY (sha, kata, part, suite, conditions));
+CREATE TABLE IF NOT EXISTS written (name TEXT, sha TEXT, PRIMARY KEY (name, sha));
 """
 VERSION = 1
 NOT_OURS = "is no database of this grader; name another --out"
@@ -117,6 +118,17 @@ class Store:
     def outline(self, kata: str, suite: str, outline: dict) -> None:
         values = (kata, suite, json.dumps(outline))
         self._run("INSERT OR REPLACE INTO outlines VALUES (?, ?, ?)", values)
+
+    # ---- files of OUT ------------------------------------------------------------------------
+
+    def wrote(self, name: str, sha: str) -> None:
+        """A file of OUT is about to have these contents."""
+        self._run("INSERT OR IGNORE INTO written VALUES (?, ?)", (name, sha))
+
+    def is_ours(self, name: str, sha: str) -> bool:
+        """Whether a file of OUT with these contents is one that the grader wrote."""
+        values = (name, sha)
+        return bool(self._run("SELECT 1 FROM written WHERE name = ? AND sha = ?", values))
 
     # ---- results -----------------------------------------------------------------------------
 
