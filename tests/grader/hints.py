@@ -101,14 +101,31 @@ TABLE = [
         "declared like BLOCK_SIZE: tl.constexpr",
     ),
     (
-        r"'dict' object has no attribute '(?:all_)?kwargs'",
+        r"'(?:dict|int|str|tuple|list)' object has no attribute '(?:all_)?kwargs'",
         "",
-        "configs is a list of triton.Config({{...}}, num_warps=...), not of plain dicts",
+        "configs is a list of triton.Config({{...}}, num_warps=...), not of plain dicts or numbers",
+    ),
+    (
+        r"(?:load|store)\(\) got multiple values for argument",
+        r"tl\.(?:load|store)\(",
+        "tl.load takes a pointer and then the mask, tl.store a pointer, the value and then the mask: "
+        "offsets are added to the pointer, x_ptr + offsets",
     ),
     (
         r"got multiple values for keyword argument '(\w+)'|Conflicting meta-parameters: (\w+)",
         "",
         "{error} comes from the autotuner's configs: leave it out of the launch",
+    ),
+    (
+        r"'(?:builtin_function_or_method|torch\.dtype|method_descriptor)' object has no attribute",
+        r"\btorch\.(\w+)",
+        "torch.{code} does not work inside a kernel: write what tl has, such as tl.float32 or "
+        "tl.arange(0, BLOCK_SIZE)",
+    ),
+    (
+        r"'(?:builtin_function_or_method|method)' object has no attribute '(?:type|dtype|scalar)'",
+        "",
+        "an argument of the launch is a method, not a number: x.stride(0), with its brackets, is one",
     ),
     (
         r"must be Tensor, not tensor",
@@ -119,6 +136,11 @@ TABLE = [
         r"invalid operands of type pointer",
         "",
         "a pointer is not the value it points at: read that with tl.load(x_ptr + offsets) first",
+    ),
+    (
+        r"Unsupported ptr type .*int64.* in .tl",
+        r"\b(\w*ptr\w*) \+",
+        "{code} is a whole number here: the launch passes the tensor itself, x and not x.data_ptr()",
     ),
     (
         r"Unsupported ptr type .* in .tl\.(load|store)",
@@ -151,6 +173,17 @@ TABLE = [
         "",
         "a kernel gets a bare pointer, which knows neither length nor shape nor strides: the launcher "
         "passes them as arguments, such as n_elements",
+    ),
+    (
+        r"object is not callable",
+        r"\.(?:numel|size|dim|stride)\(",
+        "a kernel gets a bare pointer, which knows neither length nor shape nor strides: the launcher "
+        "passes them as arguments, such as n_elements",
+    ),
+    (
+        r"type of return operand",
+        "",
+        "a kernel returns nothing: it writes its result, tl.store(out_ptr + offsets, values)",
     ),
     (
         r"'tensor' object has no attribute '(\w+)'",

@@ -292,6 +292,14 @@ def _interpret_library() -> None:
                 setattr(owner, name, swapped[id(value)])
 
 
+def _mark_methods() -> None:
+    """x.exp() needs what tl.exp(x) needs, but Triton marks only the function as a builtin."""
+    for name, value in vars(tl.tensor).items():
+        is_function = isinstance(value, types.FunctionType)
+        if is_function and tl.core.is_builtin(getattr(tl, name, None)):
+            setattr(value, tl.core.TRITON_BUILTIN, True)
+
+
 def _patch_language_once() -> None:
     """Put the interpreted `tl` in place for good.
 
@@ -316,6 +324,7 @@ def _patch_language_once() -> None:
         allowed_dot_input_precisions=(*options.allowed_dot_input_precisions, *split),
     )
     scope = types.FunctionType(everything.__code__, {"tl": tl, "core": tl.core})
+    _mark_methods()
     interp._patch_lang(scope)
     tl.range = tl.core.range = _language_range
     interp._patch_lang = lambda fn: Kept()

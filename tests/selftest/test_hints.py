@@ -48,6 +48,10 @@ LINES = [
     ("x = x + tl.arange(16)", "tl.arange(0, BLOCK_SIZE)"),
     ("x = x + tl.program_id()", "tl.program_id(axis=0)"),
     ("x = x + tl.arange(0, 12)", "must be a power of two"),
+    ("x = x + torch.arange(16)", "torch.arange does not work inside a kernel"),
+    ("x = x.to(torch.float16)", "such as tl.float32"),
+    ("x = tl.load(x_ptr, offsets, mask=offsets < 8)", "offsets are added to the pointer"),
+    ("x = x + x_ptr.numel()", "the launcher passes them as arguments"),
     ("x = [a + b for a, b in zip(x, x)]", "operators work on all its lanes at once"),
 ]
 INTERNAL = ("_LoopIndex", "_semantic", "constexpr[", "MatMult", "Impl", "scalars", "Traceback")
@@ -97,6 +101,18 @@ def hints_arguments(file, *arguments):
         ),
         ("AttributeError: 'function' object has no attribute 'arg_names'", "", "above @triton.jit"),
         ("AttributeError: 'dict' object has no attribute 'kwargs'", "", "triton.Config({...}"),
+        ("AttributeError: 'int' object has no attribute 'kwargs'", "", "triton.Config({...}"),
+        (
+            "ValueError: Unsupported ptr type <['16'], int64> in `tl.load`",
+            "x = tl.load(x_ptr + offsets, mask=mask)",
+            "x_ptr is a whole number here",
+        ),
+        (
+            "AttributeError: 'builtin_function_or_method' object has no attribute 'type'",
+            "x = tl.load(x_ptr + row * stride_row + cols)",
+            "x.stride(0), with its brackets",
+        ),
+        ("RuntimeError: type of return operand 0 doesn't match", "return x", "tl.store(out_ptr"),
         (
             "ValueError: Conflicting meta-parameters: BLOCK. Make sure",
             "",
