@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
-from .scorecard import LEFT_OUT, ORDER, PROJECT, Scorecard
+from .scorecard import LEFT_OUT, ORDER, PROJECT, Check, Scorecard
 
 EXERCISES = PROJECT / "exercises"
 # The tests name another one: what they check is nobody's progress.
@@ -291,7 +291,11 @@ def record(card: Scorecard, speed: float | None = None) -> None:
 
     def alter(entry: Entry) -> None:
         entry.score, entry.max_score, entry.not_judged = card.score, card.max_score, card.not_judged
-        entry.solved, entry.wrong, entry.broken = solved(card), wrong(card, file), broken(card)
+        entry.solved, entry.wrong, entry.broken = (
+            solved(card),
+            wrong(card, file),
+            broken(card, file),
+        )
         entry.best = max(card.score, entry.best or 0)
         entry.digest, entry.when = digest(file), time.strftime("%Y-%m-%d")
         if speed is not None:
@@ -317,11 +321,26 @@ def wrong(card: Scorecard, file: Path) -> list[str]:
     failed = [check for check in card.checks if check.status == "failed"]
     failed.sort(key=lambda check: (check.waits, ORDER.index(check.concept)))
     at_fault = [c.concept if c.concept in left else c.cause or c.concept for c in failed]
-    return list(dict.fromkeys(at_fault))
+    stop = stopped(card.checks)
+    inside = todo_around(file, stop.line or 0) if stop else ""
+    return list(dict.fromkeys([inside, *at_fault] if inside else at_fault))
 
 
-def broken(card: Scorecard) -> str:
-    """What every judged check fails for, if it is one thing for all of them; else ""."""
+def stopped(checks: Sequence[Check]) -> Check | None:
+    """The first of the checks, if an exception at one line keeps the trace lane from all answers."""
+    asked = [c for c in checks if c.status == "failed" and c.lane == "trace" and not c.waits]
+    everywhere = len(asked) > 2 and all(c.stops and c.line == asked[0].line for c in asked)
+    return asked[0] if everywhere and asked[0].line and asked[0].cause != "grid" else None
+
+
+def broken(card: Scorecard, file: Path) -> str:
+    """What every judged check fails for, if it is one thing for all of them; else "".
+
+    Where that is a line of an open TODO, its hints are what is needed.
+    """
+    stop = stopped(card.checks)
+    if stop and not todo_around(file, stop.line or 0):
+        return f"line {stop.line}: {stop.message}"
     judged = [check for check in card.checks if check.status != "not-judged"]
     messages = {check.message for check in judged if check.status == "failed"}
     if len(judged) < 3 or len(messages) != 1 or any(c.status == "passed" for c in judged):

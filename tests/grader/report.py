@@ -136,11 +136,10 @@ def next_step(card: Scorecard, checks: list, file: Path, lesson: Path | None) ->
     first = next((c for c in failed if not c.waits), failed[0])
     if len(failed) > 2 and len({c.message for c in failed}) == 1 and first.line:
         return f"Next: line {first.line} of {shown(file)}. Nothing can be judged until it is put right."
-    asked = [c for c in failed if c.lane == "trace" and not c.waits]
-    everywhere = len(asked) > 2 and all(c.stops and c.line == first.line for c in asked)
-    if first.line and everywhere and first.cause != "grid":
-        concept = progress.todo_around(file, first.line)
-        at = f"line {first.line} of {shown(file)}" + f", in TODO({concept})" * bool(concept)
+    stop = progress.stopped(failed)
+    if stop:
+        concept = progress.todo_around(file, stop.line or 0)
+        at = f"line {stop.line} of {shown(file)}" + f", in TODO({concept})" * bool(concept)
         return f"Next: {at}. It stops there, and little can be judged until that is put right."
     own = progress.is_own(file, card.kata)
     todo = progress.first_todo(file, [first.concept])

@@ -69,7 +69,7 @@ def following(found: list[Row], after: int = 0) -> Row | None:
 def progress_line(found: list[Row]) -> str:
     """How many are solved, in words and as a bar."""
     done = sum(row.state == "solved" for row in found)
-    full = done * BAR // len(found)
+    full = max(done * BAR // len(found), min(done, 1))  # one solved kata already shows
     return f"{done} of {len(found)} solved  [{'#' * full}{'.' * (BAR - full)}]"
 
 
@@ -82,7 +82,9 @@ def what_now(row: Row) -> list[str]:
     lines.append(f"  file    exercises/{row.kata}/kernel.py")
     current = row.entry.score is not None and not row.edited
     todo = progress.first_todo(file, row.entry.wrong if current else ())
-    if todo:
+    if current and row.entry.broken:
+        lines.append(wrapped(f"last check: {row.entry.broken}", " " * 10))
+    elif todo:
         line, concept, text = todo
         lines.append(wrapped(f"line {line}, {concept}: {text}", "  TODO    "))
     elif not file.is_file():

@@ -439,6 +439,36 @@ def test_a_file_that_does_not_load_gets_no_hint_on_concepts(house):
     assert entry().hints == {}
 
 
+def stopping(file, line):
+    """A scorecard of a file that raises an exception at this line, whatever is asked of it."""
+    said = [(c, "failed", f"the kernel raises it (n={c})") for c in ("grid", "mask", "values")]
+    card = judged(file, *said)
+    for check in card.checks:
+        check.stops, check.cause, check.line = True, "robust", line
+    return card
+
+
+def test_next_hint_and_report_agree_on_the_line_where_a_file_stops(house):
+    file = work(house, text="grid = 1\nmask = 2\n\n\n\n\nx = tl.load(1, 2, mask=3)\n")
+    card = stopping(file, 7)
+    progress.record(card)
+    said = [report.next_step(card, card.checks, file, None), clues.show("01_one")]
+    said += ["\n".join(status.what_now(status.rows()[0]))]
+    said = [" ".join(text.split()) for text in said]
+    assert "line 7 of" in said[0]
+    assert "line 7: the kernel raises it" in said[1]
+    assert "line 7: the kernel raises it" in said[2]
+    assert not any("grid" in text.replace("(n=grid)", "") for text in said)
+
+
+def test_a_file_that_stops_in_an_open_todo_gets_that_todos_hint(house):
+    file = work(house, text=STUB)
+    progress.record(stopping(file, 2))
+    assert entry().broken == ""
+    assert clues.show("01_one").startswith("Hint 1 of 3 on mask")
+    assert any("mask: which lanes exist" in line for line in status.what_now(status.rows()[0]))
+
+
 def test_nothing_wrong_nothing_to_hint_at(house):
     progress.record(judged(work(house), *ALL))
     assert "nothing wrong" in clues.show("01_one")
