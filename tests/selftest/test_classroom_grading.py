@@ -355,12 +355,15 @@ def test_other_settings_need_resume(klass, tmp_path, capsys):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("place", ["take_in", "suite_version", "write_all", "judge"])
 def test_an_interruption_is_one_line_at_any_moment(
-    klass, tmp_path, capsys, monkeypatch, fake, place, number
+    klass, tmp_path, capsys, monkeypatch, request, fake, place, number
 ):
     def interrupt(*words):
         os.kill(os.getpid(), number)
         time.sleep(10)
 
+    # What Python does of itself, unless it was started in the background of a script.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     folder, out = klass(anna="good", ben="bad"), tmp_path / "out"
     where = {"take_in": command.intake, "write_all": outputs, "suite_version": command}
     with monkeypatch.context() as patch:
