@@ -70,12 +70,12 @@ def grid(kernel: Evidence) -> None:
             (r for r in runs if r.config == config), key=lambda r: r.programs_needed(r.launch)
         )
         small, large = sized[0], sized[-1]
-        if small.launch["programs"] >= large.launch["programs"] <= FIXED_ALLOWED:
+        fixed = large.launch["programs"] <= small.launch["programs"]
+        if fixed and large.launch["programs"] <= FIXED_ALLOWED:
             continue  # a fixed number of programs, which is as good
         growth = idle(large) - idle(small)
         if large.blame():
             continue  # programs that should have worked are no crowd
-        fixed = large.launch["programs"] <= small.launch["programs"]
         if (growth > IDLE_ALLOWED or fixed) and idle(large) >= large.launch["programs"] / 2:
             grows = "" if fixed else ", and the larger the input, the more of them"
             raise Wrong(

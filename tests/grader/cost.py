@@ -28,8 +28,7 @@ def section(evidence: Collected | None, verdicts: Sequence[Check] = ()) -> list[
     """The section's paragraphs as (label, text); none where nothing can be said.
 
     A kernel that does not work out the right numbers yet, or not all of them, has other worries: it
-    gets none. Never
-    raises: what goes wrong here must not touch a verdict.
+    gets none. Never raises: what goes wrong here must not touch a verdict.
     """
     try:
         if evidence is None or any(v.status == "failed" and v.concept in NUMBERS for v in verdicts):
