@@ -42,6 +42,28 @@ TRACE = {
     "tuners": [TUNER],
     "inputs": [(int, None)],
 }
+CARD = {
+    "result": [{"type": str}],
+    "launches": [{"kernel": str}],
+    "launched": int,
+    "outside": [
+        {"buffer": str, "kind": str, "side": ("after", "before"), "count": int, "elements": int}
+    ],
+    "foreign": [{"op": str, "line": LINE}],
+    "tuners": [TUNER],
+    "inputs": [(int, None)],
+}
+TIMES = {
+    "kind": ("memory", "matrix"),
+    "work": NUMBER,
+    "ceiling_work": NUMBER,
+    "ms": {str: [float]},
+    "unseen": {str: [NUMBER]},
+    "early": {str: NUMBER},
+    "by_host": [str],
+    "late": [bool],
+    "sizes": str,
+}
 TENSOR = {
     "dtype": str,
     "shape": [int],
@@ -107,9 +129,9 @@ def sound(lane: str, facts: dict, blobs: list, tensors: int) -> bool:
         )
     if "talk" in lane:
         return has(facts, TALK) and has(facts, ENDED)
-    if lane != "trace":
-        return True
-    if not has(facts, TRACE) or len(facts["inputs"]) != tensors:
+    if lane == "speed":
+        return has(facts, ({"refused": str}, TIMES))
+    if not has(facts, TRACE if lane == "trace" else CARD) or len(facts["inputs"]) != tensors:
         return False
     places = [place for place in facts["inputs"] if place is not None]
     for result in facts["result"]:

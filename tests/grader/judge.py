@@ -305,7 +305,7 @@ class Child:
                 text = {"type": "ValueError", "message": str(error), "line": None}
                 self.load_error = {"where": "import"} | text
                 return self.load_error
-        self.births = self.nursery.births
+        self.births, self.seen_pid = self.nursery.births, None
         patience = SET_UP_SECONDS if self.lane == "speed" else LOAD_CASES * CASE_SECONDS
         request = self.request | {"seconds": patience}
         self.pid, self.line, self.output_fd = self.nursery.spawn(self.lane, request, contents)
@@ -544,8 +544,8 @@ class Child:
     def cancel(self) -> None:
         """Break off what the child is doing, from any thread, and let nothing more begin."""
         self.cancelled = True
-        pid = self.pid
-        if pid is not None:  # not reaped before its own thread has seen it die
+        pid = self.seen_pid  # in a sandbox, `self.pid` is somebody else's number out here
+        if self.pid is not None and pid is not None:  # not reaped before its thread saw it die
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
 

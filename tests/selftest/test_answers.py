@@ -75,6 +75,35 @@ def test_compiled_facts():
     assert not sound("compile", {"launches": [launch | {"error": "text"}]}, [], 1)
 
 
+def test_facts_of_a_card():
+    event = {"buffer": "out", "kind": "empty", "side": "after", "count": 1, "elements": 9}
+    facts = {
+        "result": [{"type": "NoneType"}],
+        "launches": [{"kernel": "add_kernel"}],
+        "launched": 1,
+        "outside": [event],
+        "foreign": [],
+        "tuners": [],
+        "inputs": [0],
+    }
+    assert sound("gpu", facts, [b""], 1)
+    assert not sound("gpu", facts, [], 1)
+    assert not sound("gpu", facts | {"launched": 1e400}, [b""], 1)
+    assert not sound("gpu", facts | {"outside": [event | {"side": "around"}]}, [b""], 1)
+    assert not any(sound("gpu", {k: facts[k] for k in facts if k != x}, [b""], 1) for x in facts)
+
+
+def test_facts_of_a_measurement():
+    times = {"kind": "memory", "work": 1.0, "ceiling_work": 2, "ms": {"launcher": [0.5]}}
+    times |= {"unseen": {"launcher": [0.0]}, "early": {"torch": 0.5}, "by_host": [], "late": [True]}
+    times |= {"sizes": "n=2^28"}
+    assert sound("speed", times, [], 0)
+    assert sound("speed", {"refused": "why"}, [], 0)
+    assert not sound("speed", {"refused": {}}, [], 0)
+    assert not sound("speed", times | {"ms": {"launcher": ["0.5"]}}, [], 0)
+    assert not any(sound("speed", {k: times[k] for k in times if k != x}, [], 0) for x in times)
+
+
 @pytest.mark.parametrize(
     ("value", "shape", "fits"),
     [

@@ -16,7 +16,7 @@ from grader import sandbox, wire
 from grader.cell import Limits, unpacked
 from grader.evidence import Evidence
 from grader.grading import grade
-from grader.judge import Child, Nursery
+from grader.judge import Cancelled, Child, Nursery
 from grader.reasons import NotJudged, Wrong
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -179,6 +179,32 @@ def test_nothing_outlives_a_file_not_even_in_a_session_of_its_own(loaded, locked
     assert child.load_error is None
     assert len(processes_of(locked_up)) == ALONE
     assert [flag for flag, _ in flags] == ["leaves processes behind"]
+
+
+@needs_sandbox
+def test_a_file_can_be_broken_off_from_outside(locked_up, tmp_path):
+    """The sandbox numbers its processes its own way: those of this machine are left alone."""
+    file = tmp_path / "kernel.py"
+    file.write_text("while True:\n    pass\n")
+    child = Child(locked_up, "trace", {"file": str(file), "launcher": "add"})
+    ended: list[object] = []
+
+    def call():
+        try:
+            ended.append(child.call({}, []))
+        except Exception as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    until = time.monotonic() + 20
+    while child.seen_pid is None and time.monotonic() < until:
+        time.sleep(0.01)
+    assert child.seen_pid in processes_of(locked_up)
+    child.cancel()
+    thread.join(20)
+    child.stop()
+    assert [type(one) for one in ended] == [Cancelled]
 
 
 @needs_sandbox

@@ -110,7 +110,9 @@ def cell_of(
         text = (
             f"{open_ - beyond} points of this file can be judged only on a GPU; others' need none"
         )
-        flags.append({"flag": "needs a card", "evidence": text})
+        if card:
+            text = f"{open_} points of this file could not be judged on the card; others' could"
+        flags.append({"flag": "not judged whole" if card else "needs a card", "evidence": text})
     return Cell(
         kata,
         "error" if broken else "graded",
