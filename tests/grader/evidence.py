@@ -292,6 +292,8 @@ class Evidence(Collected):
         block = tuple(launches[-1]["block"])
         if math.prod(block) > BLOCK_CEILING or (run.incomplete and run.one_by_one(0)):
             return self.kata.usual_block
+        if len(block) == 1 and self.kata.tiled:
+            return self.kata.usual_block  # a vector does not say how tall and wide its share is
         for place, name in enumerate(self.kata.parameters):
             load = launches[-1]["loads"].get(name)
             if not load or not block[0]:

@@ -176,6 +176,11 @@ class Kata(Statement):
         """The names of all functions that a suite calls, the main one first."""
         return (self.launcher, *self.others)
 
+    @property
+    def tiled(self) -> bool:
+        """Is a block of this kata usually a tile, of more than one row and column?"""
+        return len(self.usual_block) > 1 and min(self.usual_block[:2]) > 1
+
     def of(self, launcher: str) -> Kata:
         """What holds for one of the launchers; "" is the main one."""
         if launcher in ("", self.launcher):

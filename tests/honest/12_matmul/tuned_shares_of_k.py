@@ -64,5 +64,5 @@ def matmul(a, b):
         return (triton.cdiv(M, meta["BLOCK_SIZE"]), triton.cdiv(N, meta["BLOCK_SIZE"]), 3)
 
     part_kernel[grid](a, b, sums, M, N, K, *a.stride(), *b.stride())
-    round_kernel[(triton.cdiv(M * N, 1024),)](sums, c, M * N, BLOCK_SIZE=1024)
+    round_kernel[(triton.cdiv(M * N, 8192),)](sums, c, M * N, BLOCK_SIZE=8192)
     return c

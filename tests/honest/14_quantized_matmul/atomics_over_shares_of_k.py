@@ -71,5 +71,5 @@ def quantized_matmul(a, packed, scales, group_size):
         BLOCK_N=BLOCK_N,
         BLOCK_R=BLOCK_R,
     )
-    round_kernel[(triton.cdiv(M * N, 1024),)](sums, c, M * N, BLOCK_SIZE=1024)
+    round_kernel[(triton.cdiv(M * N, 8192),)](sums, c, M * N, BLOCK_SIZE=8192)
     return c

@@ -24,7 +24,7 @@ def sum_kernel(
 
 
 @triton.autotune(
-    configs=[triton.Config({"BLOCK": 1024 * k}, num_warps=4 * k) for k in (1, 2, 4)],
+    configs=[triton.Config({"BLOCK": 2048 * k}, num_warps=4 * k) for k in (1, 2, 4)],
     key=["n_cols"],
 )
 @triton.jit
@@ -53,6 +53,6 @@ def cumsum(x):
     n_parts = triton.cdiv(n_cols, PART)
     sums = torch.empty(n_rows * n_parts, dtype=torch.float32, device=x.device)
     grid = (n_rows * n_parts,)
-    sum_kernel[grid](x, sums, x.stride(0), n_cols, n_parts, PART=PART, BLOCK=2048)
+    sum_kernel[grid](x, sums, x.stride(0), n_cols, n_parts, PART=PART, BLOCK=8192)
     scan_kernel[grid](x, sums, out, x.stride(0), n_cols, n_parts, PART=PART)
     return out

@@ -1,4 +1,4 @@
-"""One kernel of a few programs, each with a while loop over tiles of one adapter; tiles lie transposed, columns first."""
+"""One kernel of 48 programs, each with a while loop over tiles of one adapter; tiles lie transposed, columns first."""
 
 import torch
 import triton
@@ -78,7 +78,7 @@ def lora(y, x, a, b, index, scale=1.0):
     numbers = torch.arange(n_blocks, device=x.device)
     who = torch.searchsorted(begin, numbers, right=True) - 1
     who = torch.where(numbers < begin[-1] + blocks[-1], who, -torch.ones_like(who))
-    tiles_kernel[(7,)](
+    tiles_kernel[(48,)](
         y, x, a, b, order, first, begin, who, float(scale), n_blocks, D_IN, D_OUT,
         R=R, BT=BT, BI=32, BO=32, BR=BR,
     )  # fmt: skip
