@@ -5,7 +5,7 @@ How a verdict comes about, in the order in which the data flows:
 `kata`       what a suite states once: launcher, cases, reference, tolerance, cost
 `judge`      asks a worker to run every case in every lane, and keeps the answers as evidence
 `worker`     the child process that alone imports the file under test (`wire` is how they talk)
-`recorder`, `interpreter`, `watch`   the trace lane, inside the worker
+`recorder`, `interpreter`, `quick`, `watch`   the trace lane, inside the worker
 `compiling`, `chips`                 the compile lane, inside the worker
 `hints`      words for beginners' mistakes, in both of these lanes
 `gpu`, `speed`                       the gpu lane, inside the worker

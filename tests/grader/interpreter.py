@@ -39,7 +39,7 @@ import triton.runtime.interpreter as interp
 from triton._C.libtriton import ir
 from triton.runtime.interpreter import TensorHandle, interpreter_builder
 
-from . import hints
+from . import hints, quick
 from .recorder import EndOfLaunch
 
 BUILDER = type(interpreter_builder)
@@ -243,6 +243,8 @@ def install(recorder, file: str) -> None:
     BUILDER.create_atomic_cas = atomic_cas
     _mend_logic(file)
     _interpret_library()
+    quick.remember_shapes()
+    quick.call_directly()
     _patch_language_once()
     _mend_bf16()
     _mend_scalars()
