@@ -70,6 +70,7 @@ KATA = Kata(
             lambda x: (x - x.amax(-1, keepdim=True)).exp(),
         ),
         ("reduction", "This is the softmax of the columns.", lambda x: torch.softmax(x, 0)),
+        ("values", "This is the logarithm of it.", lambda x: torch.log_softmax(x, -1)),
         ("values", "This is 2 to the power of x, normalised.", lambda x: softmax_of_2(x)),
     ),
     show=dict(R=5, C=48),
@@ -220,6 +221,7 @@ def test_shift(kernel):
             )
     if checks.values_hold(kernel):
         checks.group(kernel, "extreme", "robust")
+        checks.group(kernel, "low, full", "robust")
 
 
 @check("precision", points=5)

@@ -81,6 +81,7 @@ CARRIED = {"update": (str, None), "narrowest": (str, None), "line": LINE, "loop_
 COMPILED = {
     "kernel": str,
     "target": str,
+    "config": ({"kwargs": dict}, None),
     "grid_error": (ERROR, None),
     "ok": (bool, None),
     "error": (ERROR, None),

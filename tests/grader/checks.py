@@ -9,13 +9,13 @@ that were written, and mask by what changes between full and ragged sizes.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NoReturn
 
-from .evidence import Evidence
+from .evidence import Evidence, told_apart
 from .judge import Answer
 from .kata import Case
-from .reasons import NotJudged, RightOnCard, Unusable, Waits, Wrong
+from .reasons import Blame, NotJudged, RightOnCard, Stops, Unusable, Waits, Wrong
 from .run import Run
 from .words import are, grid_text, plural
 
@@ -113,6 +113,12 @@ def offsets(kernel: Evidence) -> None:
     """Every program works on its own elements, judged on a grid that is large enough."""
     wide = {(r.case.name, r.config): r for r in kernel.trace("widened")}
     runs = [wide.get((r.case.name, r.config), r) for r in kernel.trace("full")]
+    for part in runs[0].parts:
+        see = unstored(runs, part)
+        if see:
+            what = runs[0].called(part)
+            text = f"nothing of {what} is written: this counts once {see} is right (see there)"
+            raise Waits(text, "offsets")
     each(runs, Run.own_elements)
     for run in runs:
         if run.elements and not run.wrote():
@@ -124,6 +130,12 @@ def offsets(kernel: Evidence) -> None:
                 f"{grid_text(run.writer_of(blame.part))}: the offsets leave them out",
                 "offsets",
             )
+
+
+def unstored(runs: list[Run], part: int) -> str:
+    """The concept that keeps every call from writing anything of a result; "" where some do."""
+    why = {run.unstored(part) for run in runs}
+    return why.pop() if len(why) == 1 else ""
 
 
 def values_hold(kernel: Evidence) -> bool:
@@ -148,8 +160,15 @@ def values(kernel: Evidence, part: int | None = None) -> None:
         if not any(run.wrote(number) for run in runs):
             if runs[0].updated(number) is not None:
                 runs[0].is_the_argument(number)
-            elsewhere = next((run.stored_elsewhere(number) for run in runs if run.elements), "")
             text = f"no kernel writes any element of {runs[0].called(number)}"
+            if unstored(runs, number) == "mask":
+                text += ", as every lane of the store is off: this counts once mask is right"
+                raise Waits(f"{text} (see there)", "values")
+            elsewhere = next((run.stored_elsewhere(number) for run in runs if run.elements), "")
+            if not any(site["op"] != "load" for run in runs for site in run.facts["sites"]):
+                elsewhere = (
+                    "A kernel returns nothing: tl.store(out_ptr + offsets, ...) writes a block"
+                )
             raise Wrong(text + f". {elsewhere}" * bool(elsewhere), "values")
 
 
@@ -169,7 +188,23 @@ def mask(kernel: Evidence) -> None:
     if ordinary_sizes_written(kernel):
         each(kernel.trace("ragged"), all_written)
     if values_hold(kernel):
-        each(kernel.trace("ragged"), lambda run: run.right(written_only=True, cause="mask"))
+        each(kernel.trace("ragged"), right_past_the_end)
+
+
+def right_past_the_end(run: Run) -> None:
+    """mask: the numbers are right on a size that does not fill its blocks, as they are on others."""
+    try:
+        run.right(written_only=True, cause="mask")
+    except (Unusable, Stops):
+        raise
+    except Wrong as wrong:
+        if wrong.cause != "mask":
+            raise
+        text = (
+            f"{wrong.message.removesuffix('.')}. On sizes that fill their blocks they are right: what do "
+            "the lanes past the end hold (other=...), and what comes of it?"
+        )
+        raise Wrong(text, "mask", wrong.line) from None
 
 
 def plainly_laid_out(run: Run) -> bool:
@@ -226,13 +261,38 @@ def group(kernel: Evidence, name: str, concept: str) -> None:
 
     def ask(run: Run) -> None:
         run.keeps_contract()
-        if calm:
-            run.undisturbed(concept)
-        run.right(written_only=True, cause=concept)
+        with after_mask(kernel, run, concept):
+            if calm:
+                run.undisturbed(concept)
+            run.right(written_only=True, cause=concept)
         if kept_inside:
             run.no_lane_outside("layout" if concept == "layout" else "mask")
 
     each(kernel.trace(name), ask)
+
+
+@contextlib.contextmanager
+def after_mask(kernel: Evidence, run: Run, concept: str) -> Iterator[None]:
+    """Where lanes lie past the end, wrong numbers say nothing new while `mask` is not right."""
+    try:
+        yield
+    except (Unusable, Stops):
+        raise
+    except Wrong:
+        if run.past_the_end and not mask_holds(kernel):
+            raise Waits("this counts once mask is right (see there)", concept) from None
+        raise
+
+
+def mask_holds(kernel: Evidence) -> bool:
+    """Whether the masks are right where sizes are plain and ragged."""
+    try:
+        mask(kernel)
+    except Wrong:
+        return False
+    except LookupError:  # the kata states no such sizes
+        pass
+    return True
 
 
 def inside(kernel: Evidence) -> bool:
@@ -267,13 +327,15 @@ def contract(kernel: Evidence, configs: bool = True) -> None:
     def ask(run: Run) -> None:
         if run.nothing_to_do:
             return
-        if calm:
-            run.undisturbed("robust")
+        with after_mask(kernel, run, "robust"):
+            if calm:
+                run.undisturbed("robust")
         blame = run.blame() if run.elements else None
         # The ordinary sizes say whose fault this is; alone here, it is the edge.
-        if blame and ordinary_sizes_written(kernel):
+        if blame and ordinary_sizes_written(kernel) and not known_short(kernel, blame):
             raise Wrong(f"{run.left_out(blame)} ({run.label})", "robust")
-        run.right(written_only=True, cause="robust")
+        with after_mask(kernel, run, "robust"):
+            run.right(written_only=True, cause="robust")
         if kept_inside:
             run.no_lane_outside()
 
@@ -281,7 +343,8 @@ def contract(kernel: Evidence, configs: bool = True) -> None:
     for run in sampled:  # what is left to other launches or programs does not show in a sample
         launches = run.facts["launches"]
         if len(launches) == 1 and not launches[0]["cut"] and not launches[0]["atomics"]:
-            run.right(written_only=True, cause="robust")
+            with after_mask(kernel, run, "robust"):
+                run.right(written_only=True, cause="robust")
         if kept_inside:
             run.no_lane_outside("robust")
     if configs and kernel.configs > 1 and values_hold(kernel):
@@ -293,6 +356,13 @@ def ordinary_sizes_written(kernel: Evidence) -> bool:
     """Whether plain sizes are written in full."""
     runs = kernel.trace("full", as_launched=True)
     return all(r.blame() is None for r in runs if r.elements)
+
+
+def known_short(kernel: Evidence, blame: Blame) -> bool:
+    """Whether the grid is at fault, as it is on ragged sizes too: `grid` says so, and it counts once."""
+    runs = kernel.trace("probe", "ragged", as_launched=True)
+    found = [run.blame() for run in runs if run.elements and run.incomplete]
+    return blame.concept == "grid" and any(b and b.concept == "grid" for b in found)
 
 
 def configs_listed(kernel: Evidence) -> list[dict]:
@@ -357,6 +427,8 @@ def every_config(kernel: Evidence, concept: str) -> None:
         if kept_inside:
             run.no_lane_outside()
         blame = run.blame() if run.elements else None
+        if blame and known_short(kernel, blame):
+            return
         if blame:
             text = f"with {kernel.config_text(run.config, of=True)}, {run.left_out(blame)}"
             raise Wrong(f"{text} ({run.case.name})", concept)
@@ -414,9 +486,9 @@ def tuned_right(run: Run) -> None:
             raise
         same = run.kata.updates[0] if run.kata.updates else "memory"
         text = (
-            f"{wrong.message}. With one config by itself it is right: while it tunes, Triton runs "
-            f"the kernel again and again on the same {same}, unless it is told to restore it "
-            "(reset_to_zero, restore_value)"
+            f"{wrong.message.removesuffix('.')}. With one config by itself it is right: while it "
+            f"tunes, Triton runs the kernel again and again on the same {same}, unless it is told to "
+            "restore it (reset_to_zero, restore_value)"
         )
         raise Wrong(text, "autotune", wrong.line) from None
 
@@ -562,7 +634,7 @@ def compiled_launches(kernel: Evidence) -> list[dict]:
         # nobody.
         if launch["ok"] is False and launch["target"].startswith("sm_"):
             error = launch["error"]
-            what = f"{launch['kernel']} for {launch['target']}"
+            what = f"{launch['kernel']} for {launch['target']}{config_at_fault(launch, launches)}"
             if error["type"] == "TimeoutError":
                 text = f"the compiler is not done with {what} in time: give it less, by smaller blocks or "
                 text += "fewer unrolled steps"
@@ -573,6 +645,14 @@ def compiled_launches(kernel: Evidence) -> list[dict]:
     if not launches:
         raise Wrong("nothing could be compiled: does the launcher launch a kernel?", "robust")
     return launches
+
+
+def config_at_fault(launch: dict, launches: list[dict]) -> str:
+    """What sets a tuner's config that does not build apart, in words; "" if none builds."""
+    same = [x for x in launches if all(x[k] == launch[k] for k in ("kernel", "target", "case"))]
+    if launch["config"] is None or not any(x["ok"] for x in same):
+        return ""
+    return f" with {told_apart([x['config'] for x in same if x['config']])[same.index(launch)]}"
 
 
 def compiles(kernel: Evidence) -> None:

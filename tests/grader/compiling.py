@@ -18,6 +18,7 @@ import contextlib
 import faulthandler
 import functools
 import json
+import linecache
 import os
 import re
 import selectors
@@ -285,12 +286,11 @@ class CompileLane:
         try:
             _RUN(fn, *args, grid=None, warmup=True, **kwargs)
         except Exception as error:
-            described = describe(error, self.file)
+            described = describe(error, self.file, line=line)
             # Triton binds arguments with a function it generates for the kernel.
             described["message"] = described["message"].replace(
                 "dynamic_func()", f"{fn.__name__}()"
             )
-            described["line"] = described["line"] or line
             return None, described
         finally:
             self._driver.target = first
@@ -333,18 +333,17 @@ class CompileLane:
                 # A kernel's launch options (num_warps, ...) are no arguments of its own.
                 known = fn.signature.parameters
                 own = {name: value for name, value in kwargs.items() if name in known}
-                bound = fn.signature.bind(*args, **own)
+                bound = fn.signature.bind_partial(*args, **own)
                 bound.apply_defaults()
                 names = dict(bound.arguments)
                 try:
                     grid = grid(dict(names))
                 except Exception as error:
-                    raise TypeError(hints.grid_function(error, list(names))) from error
+                    text = hints.grid_function(error, list(names), list(known))
+                    raise TypeError(text) from error
             sizes = list(hints.grid_sizes(grid))
         except Exception as error:
-            described = describe(error, self.file)
-            described["line"] = described["line"] or line
-            return None, described
+            return None, describe(error, self.file, line=line)
         problem = chips.grid_fault(sizes)
         if problem:
             return None, {"type": "ValueError", "message": problem, "line": line}
@@ -591,11 +590,12 @@ def _output(command: list) -> str:
 # Errors in the words of the one who wrote the kernel
 
 
-def describe(error: BaseException, file: str, printed: str = "") -> dict:
+def describe(error: BaseException, file: str, printed: str = "", line: int | None = None) -> dict:
     """An error as ``{"type", "message", "line"}``.
 
     ``message`` has the last meaningful lines (one screen at most, no traceback), ``line`` is the
-    line in ``file`` or None. ``printed`` is what the compiler wrote to its standard error.
+    line in ``file``: the one given if the error tells none, or None. ``printed`` is what the
+    compiler wrote to its standard error.
     """
     chain = [error]
     while len(chain) < 20:
@@ -607,7 +607,6 @@ def describe(error: BaseException, file: str, printed: str = "") -> dict:
     # Triton's front end raises one error for every function on the way in, each with the text of
     # that function and a place in it (attributes src, node, error_message).
     placed: list = [one for one in chain if isinstance(getattr(one, "src", None), str)]
-    line = None
     if placed:
         excerpt = ""
         source = _source(file)
@@ -628,13 +627,14 @@ def describe(error: BaseException, file: str, printed: str = "") -> dict:
             for frame, number in _frames(one):
                 if _real(frame.f_code.co_filename) == _real(file):
                     line = number
-        message = hints.plain(f"{type(error).__name__}: {message}") or message
         diagnosed = _DIAGNOSTIC.findall(printed)
         for path, number, _ in diagnosed:
             if line is None and _real(path) == _real(file):
                 line = int(number)
         more = [text for _, _, text in diagnosed if not _NOISE.match(text)]
         message = "\n".join(dict.fromkeys([message, *more]))
+        code = linecache.getline(file, line or 0)
+        message = hints.plain(f"{type(error).__name__}: {message}", code, kernel=False) or message
     return {"type": type(error).__name__, "message": _clip(message), "line": line}
 
 

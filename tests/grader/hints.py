@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 import re
+from collections.abc import Sequence
 
 # What comes of treating a pointer or a block as a Python sequence, in either lane.
 SEQUENCE = (
@@ -20,6 +21,16 @@ NO_NUMBER = (
     r"arrays can be converted to Python scalars|must be real number, not tensor"
     r"|Unsupported function referenced"
 )
+
+# In the launcher the same words can mean something else.
+LAUNCHER = [
+    (
+        r"(?:list|tuple) index out of range|Dimension out of range",
+        r"(\w+)\.(?:shape\[|size\(|stride\()",
+        "{code} has fewer dimensions here, perhaps none: {code}.numel() counts the elements of any "
+        "shape",
+    ),
+]
 
 TABLE = [
     (
@@ -52,6 +63,17 @@ TABLE = [
         r"\w+\(\) missing \d+ required|Cannot call @triton\.jit'd outside",
         r"(\w+)\(\w+\)\(",
         "a kernel is launched with its grid in square brackets: {code}[grid](...)",
+    ),
+    (
+        r"missing (?:\d+ required positional arguments?|a required argument): (.+)",
+        r"\w\[.+\]\(",
+        "the launch gives {error} no value, nor does a config of a tuner",
+    ),
+    (
+        r"Config\.__init__\(\) got an unexpected keyword argument '(\w+)'",
+        "",
+        "a config holds the kernel's parameters in a dict: "
+        'triton.Config({{"{error}": ...}}, num_warps=4)',
     ),
     (
         r"got multiple values for argument|takes \d+ positional arguments? but \d+ were given",
@@ -250,10 +272,13 @@ TABLE = [
 ]
 
 
-def plain(error: str, code: str = "") -> str | None:
-    """The sentence for an error that comes from a line of code; None if the table has none."""
+def plain(error: str, code: str = "", kernel: bool = True) -> str | None:
+    """The sentence for an error that comes from a line of code; None if the table has none.
+
+    `kernel`: whether the line is a kernel's, or else the launcher's.
+    """
     code = code.split("#")[0]
-    for wrong, line, sentence in TABLE:
+    for wrong, line, sentence in TABLE if kernel else LAUNCHER + TABLE:
         said, written = re.search(wrong, error), re.search(line, code)
         if said and written:
             return sentence.format(error=_caught(said), code=_caught(written))
@@ -279,8 +304,11 @@ def grid_sizes(grid) -> tuple[int, ...]:
     raise TypeError(f"a grid must be a tuple of whole numbers{cure}, not {grid!r}")
 
 
-def grid_function(error: Exception, names: list[str]) -> str:
-    """What is wrong with a grid function that failed when it was given a dict with these names."""
+def grid_function(error: Exception, names: list[str], parameters: Sequence[str] = ()) -> str:
+    """What is wrong with a grid function that failed when it was given a dict with these names.
+
+    `parameters`: of the kernel, of which some may have no value yet.
+    """
     holds = f"meta holds {', '.join(names)}"
     trace = error.__traceback__
     entered = trace is not None and trace.tb_next is not None
@@ -290,7 +318,17 @@ def grid_function(error: Exception, names: list[str]) -> str:
             f"grid = lambda meta: (...). {holds}"
         )
     if isinstance(error, KeyError) and error.args and error.args[0] not in names:
-        return f"the grid function asks for meta[{error.args[0]!r}]; {holds}"
+        asked = error.args[0]
+        if asked in parameters:
+            return f"{asked} has no value: neither the launch nor a config of a tuner sets it"
+        return f"the grid function asks for meta[{asked!r}]; {holds}"
+    unknown = re.search(r"name '(\w+)' is not defined", str(error))
+    if isinstance(error, NameError) and unknown and unknown.group(1) in (*names, *parameters):
+        asked = unknown.group(1)
+        return (
+            f"the grid function uses {asked}, which has no value outside of the kernel: "
+            f"meta[{asked!r}] holds that of the launch"
+        )
     missing = re.search(r"'dict' object has no attribute '(\w+)'", str(error))
     if isinstance(error, AttributeError) and missing:
         asked = missing.group(1)

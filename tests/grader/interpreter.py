@@ -27,6 +27,7 @@ from __future__ import annotations
 import ast
 import builtins
 import dataclasses
+import inspect
 import math
 import operator
 import sys
@@ -729,13 +730,16 @@ def _record_launches(recorder) -> None:
 
     def call(self, *args, **kwargs):
         kernel = getattr(self.fn, "__name__", "kernel")
-        names = dict(zip(self.arg_names, args, strict=False))
-        names.update({k: v for k, v in kwargs.items() if k in self.arg_names})
+        own = {k: v for k, v in kwargs.items() if k in self.arg_names}
+        bound = inspect.signature(self.fn).bind_partial(*args, **own)
+        bound.apply_defaults()
+        names = dict(bound.arguments)
         if callable(self.grid):
             try:
                 self.grid = self.grid(dict(names))
             except Exception as error:
-                raise TypeError(hints.grid_function(error, list(names))) from error
+                text = hints.grid_function(error, list(names), self.arg_names)
+                raise TypeError(text) from error
         self.grid = grid = recorder.grid_for(self.grid)
         recorder.begin_launch(kernel, grid, names)
         try:

@@ -148,7 +148,8 @@ def next_step(card: Scorecard, checks: list, file: Path, lesson: Path | None) ->
     draws = f" {picture} draws your kernel at work." if picture else ""
     if todo:
         return f"Next: {concept}, line {todo[0]} of {shown(file)}: {todo[2]}{draws}"
-    at = f", line {first.line} of" if first.line else ", in"
+    line = first.line or (progress.launch_line(file) if concept == "grid" else None)
+    at = f", line {line} of" if line else ", in"
     several = sum(c.concept == concept for c in card.checks) > 1 and concept == first.concept
     which = f" ({first.title.rstrip('.')})" if several and first.title else ""
     hints = f" Hints are folded away in {shown(lesson)}." if lesson and lesson.exists() else ""

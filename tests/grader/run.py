@@ -6,6 +6,7 @@ line; or `NotJudged` where this machine cannot tell.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -273,6 +274,20 @@ class Run:
                     f"kernel writes {what}. Return that one, not a copy of it",
                     "values",
                 )
+
+    def unstored(self, part: int) -> str:
+        """Why nothing of a result is written: "values" if no store is meant for it, "mask" if one
+        is and all of its lanes are off; "" if some of it is written, or lanes lead elsewhere."""
+        with contextlib.suppress(NotJudged):
+            self.kernel_ran()
+            if self.wrote(part) or not self.facts["launches"]:
+                return ""
+            storage, blame = self.facts["result"][part]["storage"], self.blame()
+            if not any(storage in launch["widest"] for launch in self.facts["launches"]):
+                return "values" if any(x["programs"] for x in self.facts["launches"]) else ""
+            if blame and (blame.concept, blame.part) == ("mask", part):
+                return "mask"
+        return ""
 
     def stored_elsewhere(self, part: int) -> str:
         """A sentence about an input that the kernel writes to instead of a result, or nothing."""
@@ -615,12 +630,17 @@ class Run:
         )
 
     @property
+    def past_the_end(self) -> bool:
+        """Whether there are lanes without an element: they are off, or they leave their tensor."""
+        off = any(site["active"] < site["lanes"] for site in self.facts.get("sites", []))
+        return off or bool(self.facts.get("outside"))
+
+    @property
     def meets_the_end(self) -> bool:
         """Whether this call shows what a mask does: lanes are off, or leave, or all is complete."""
         if self.answer.error is not None or not self.elements or not self.facts["launches"]:
             return False
-        off = any(site["active"] < site["lanes"] for site in self.facts["sites"])
-        return off or bool(self.facts["outside"]) or self.blame() is None
+        return self.past_the_end or self.blame() is None
 
     def in_bounds(self) -> None:
         """mask: no lane outside its tensor, and none switched off that has work to do."""
@@ -662,23 +682,23 @@ class Run:
             raise Wrong(text, cause, events[0]["line"])
 
     def _led_astray(self, event: dict) -> bool:
-        """Whether a store leaves the result though no more lanes are on than it has elements.
+        """Whether lanes leave a tensor though no more of them are on than it has elements.
 
-        Without a mask there would be more. Those outside are missed inside.
+        Without a mask there would be more. Those outside are missed inside: of the result some are
+        never written, of an input some are never read.
         """
-        facts = self.facts["result"]
-        parts = [i for i in self.parts if facts[i].get("storage") == event["buffer"]]
-        if event["op"] != "store" or not parts:
+        results = {fact.get("storage") for fact in self.facts["result"]}
+        tensor = next((b for b in self.facts["buffers"] if b["name"] == event["buffer"]), None)
+        if tensor is None or event["op"] == "atomic":
             return False
-        stores = [
-            s for s in self.facts["sites"] if (s["line"], s["op"]) == (event["line"], "store")
-        ]
+        here = (event["line"], event["op"])
+        on = sum(s["active"] for s in self.facts["sites"] if (s["line"], s["op"]) == here)
         blame = self.blame()
-        return (
-            sum(site["active"] for site in stores) <= self.size(parts[0])
-            and blame is not None
-            and blame.concept != "grid"
-        )
+        if on > tensor["elements"] or (blame and blame.concept == "grid"):
+            return False
+        if event["op"] == "load":
+            return tensor["kind"] == "input" and tensor["read"] < tensor["elements"]
+        return event["buffer"] in results and blame is not None
 
     def stays_inside(self) -> None:
         """mask, on a card: nothing was stored into the guard bands around the tensors."""

@@ -443,7 +443,7 @@ class Lane:
         if isinstance(root, Overtime):
             return {"where": "hang", "type": "Hang", "message": "", "line": line}
         kind, written = type(root).__name__, linecache.getline(self.file, line or 0)
-        hint = hints.plain(f"{kind}: " + "\n".join(message), written)
+        hint = hints.plain(f"{kind}: " + "\n".join(message), written, kernel)
         if hint:
             message = [hint]
             kind = kind if type(root).__module__ == "builtins" else "TypeError"

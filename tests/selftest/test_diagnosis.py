@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from grader.checks import config_at_fault
 from grader.evidence import told_apart
 from grader.grading import grade, suite
 from grader.kata import case
@@ -20,7 +21,10 @@ TRACE = {"trace": True, "compile": False, "gpu": False}
 ADD, SCALE, SOFTMAX = "01_vector_add", "03_scale", "07_softmax"
 OFFSETS = "pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)"
 CDIV = "(triton.cdiv(n_elements, BLOCK_SIZE),)"
-SPREAD = case("sample", R=66_000, C=17, layout="spread")  # what 2**16 rows in strides show
+MORE = (
+    case("sample", R=66_000, C=17, layout="spread"),  # what 2**16 rows in strides show
+    case("strided", R=3, C=100, layout="spread"),
+)
 
 FOUR = ", ".join(
     f'triton.Config({{"BLOCK_SIZE": {size}}}, num_warps={warps})'
@@ -82,6 +86,40 @@ SLIPS = {
         *(SOFTMAX, "solutions"),
         *(("row * n_cols + cols", "row * BLOCK_SIZE + cols"),),
     ),
+    "read a block apart": (
+        *(SOFTMAX, "solutions"),
+        *(("row * stride_row + cols * stride_col", "row * BLOCK_SIZE + cols"),),
+    ),
+    "a mask the wrong way round": (
+        *(ADD, "solutions"),
+        *(("offsets < n_elements", "offsets > n_elements"),),
+    ),
+    "nothing is stored": (
+        *(ADD, "solutions"),
+        *(("tl.store(out_ptr + offsets, total, mask=mask)", "total"),),
+    ),
+    "stored into an input": (
+        *(ADD, "solutions"),
+        *(("add_kernel[grid](x, y, out,", "add_kernel[grid](out, x, y,"),),
+    ),
+    "padding that counts": (SOFTMAX, "solutions", ('-float("inf")', "0.0")),
+    "a store without its mask": (SOFTMAX, "solutions", ("element_ty), mask=mask)", "element_ty))")),
+    "a maximum that starts too high": (
+        *(SOFTMAX, "solutions"),
+        *(("tl.max(x, axis=0)", "tl.maximum(tl.max(x, axis=0), -1e30)"),),
+    ),
+    "rounded down under a tuner": (
+        *(SCALE, "solutions"),
+        *(('triton.cdiv(n_elements, meta["BLOCK_SIZE"])', 'n_elements // meta["BLOCK_SIZE"]'),),
+    ),
+    "the block has a default": (
+        *(ADD, "solutions"),
+        *(("BLOCK_SIZE: tl.constexpr)", "BLOCK_SIZE: tl.constexpr = 512)"),),
+        *((CDIV, 'lambda meta: (triton.cdiv(n_elements, meta["BLOCK_SIZE"]),)'),),
+        *(("n_elements, BLOCK_SIZE=BLOCK_SIZE)", "n_elements)"),),
+    ),
+    "the first axis for all elements": (ADD, "solutions", ("x.numel()", "x.shape[0]")),
+    "updated while it is tuned": (SCALE, "solutions", ("torch.empty_like(x)", "x")),
 }
 
 
@@ -100,7 +138,7 @@ def cards(nursery, short_katas, tmp_path_factory):
         file.write_text(source)
         statement = suite(kata).KATA
         if kata == SOFTMAX:
-            statement = dataclasses.replace(statement, cases=(*statement.cases, SPREAD))
+            statement = dataclasses.replace(statement, cases=(*statement.cases, *MORE))
         return grade(kata, file, nursery, TRACE, "slips", statement=statement)
 
     with ThreadPoolExecutor(2) as pool:
@@ -169,6 +207,72 @@ def test_a_full_mask_is_not_blamed_for_where_offsets_lead(cards):
     check = next(c for c in cards["stored a block apart"].checks if c.concept == "mask")
     assert check.cause == "offsets"
     assert "the mask is not at fault" in check.message
+
+
+def test_a_full_mask_is_not_blamed_for_where_loads_go(cards):
+    check = next(c for c in cards["read a block apart"].checks if c.concept == "mask")
+    assert (check.status, check.cause) == ("failed", "offsets")
+    assert "tl.load reads" in check.message
+    assert "the mask is not at fault" in check.message
+
+
+@pytest.mark.parametrize(
+    ("name", "concept", "said"),
+    [
+        ("a mask the wrong way round", "mask", "past the end of x"),
+        ("nothing is stored", "values", "tl.store(out_ptr + offsets, ...)"),
+        ("stored into an input", "values", "The kernel writes to the input y"),
+    ],
+)
+def test_where_nothing_is_written_one_concept_is_at_fault(cards, name, concept, said):
+    checks = [c for c in cards[name].checks if c.status == "failed"]
+    assert said in failed(cards[name])[concept]
+    assert {c.concept for c in checks if not c.waits} <= {concept, "mask"}
+    assert f"counts once {concept} is right" in failed(cards[name])["offsets"]
+
+
+@pytest.mark.parametrize("name", ["padding that counts", "a store without its mask"])
+def test_what_lies_past_the_end_is_told_once(cards, name):
+    checks = [c for c in cards[name].checks if c.status == "failed"]
+    assert {c.concept for c in checks} >= {"mask", "layout"}
+    assert {c.concept for c in checks if not c.waits} == {"mask"}, failed(cards[name])
+
+
+def test_padding_that_counts_is_told_where_to_look(cards):
+    assert "other=" in failed(cards["padding that counts"])["mask"]
+
+
+def test_a_maximum_is_that_of_the_row_however_low_it_is(cards):
+    assert set(failed(cards["a maximum that starts too high"])) == {"robust"}
+
+
+def test_a_short_grid_counts_once_under_a_tuner_too(cards):
+    assert set(failed(cards["rounded down under a tuner"])) == {"grid"}
+
+
+def test_a_default_of_the_kernel_is_in_the_meta_of_a_grid(cards):
+    assert cards["the block has a default"].success, failed(cards["the block has a default"])
+
+
+def test_an_error_of_the_launcher_is_no_error_of_a_kernel(cards):
+    wrong = failed(cards["the first axis for all elements"])
+    assert set(wrong) == {"robust"}
+    assert "x.numel() counts the elements of any shape" in wrong["robust"]
+
+
+def test_a_sentence_ends_once(cards):
+    assert ".. " not in " ".join(failed(cards["updated while it is tuned"]).values())
+
+
+def test_the_config_that_the_compiler_refuses_is_named():
+    common = {"kernel": "k", "target": "sm_80", "case": "n=1"}
+    launches = [
+        {**common, "ok": warps != 6, "config": {"kwargs": {"BLOCK": "64"}, "num_warps": warps}}
+        for warps in (4, 6, 8)
+    ]
+    assert config_at_fault(launches[1], launches) == " with num_warps=6"
+    assert config_at_fault(launches[1], launches[1:2]) == ""  # none builds: it is no config's fault
+    assert config_at_fault({**common, "ok": False, "config": None}, launches) == ""
 
 
 def test_a_config_that_does_not_run_is_told_before_anything_else_is_right(cards):

@@ -112,6 +112,16 @@ def hints_arguments(file, *arguments):
             "x = tl.load(x_ptr + row * stride_row + cols)",
             "x.stride(0), with its brackets",
         ),
+        (
+            "TypeError: add_kernel() missing 1 required positional argument: 'BLOCK_SIZE'",
+            "    add_kernel[grid](x, y, out, n)",
+            "the launch gives 'BLOCK_SIZE' no value",
+        ),
+        (
+            "TypeError: Config.__init__() got an unexpected keyword argument 'BLOCK'",
+            "triton.Config(BLOCK=64)",
+            'triton.Config({"BLOCK": ...}, num_warps=4)',
+        ),
         ("RuntimeError: type of return operand 0 doesn't match", "return x", "tl.store(out_ptr"),
         (
             "ValueError: Conflicting meta-parameters: BLOCK. Make sure",
@@ -122,6 +132,20 @@ def hints_arguments(file, *arguments):
 )
 def test_a_sentence_for_an_error(error, code, said):
     assert said in hints.plain(error, code)
+
+
+def test_an_index_means_something_else_in_the_launcher():
+    error, code = "IndexError: tuple index out of range", "n = x.shape[0]"
+    assert "bare pointer" in hints.plain(error, code)
+    assert "x.numel()" in hints.plain(error, code, kernel=False)
+
+
+def test_a_parameter_without_a_value_is_no_fault_of_the_grid():
+    names, parameters = ["x_ptr", "n"], ["x_ptr", "n", "BLOCK"]
+    said = hints.grid_function(KeyError("BLOCK"), names, parameters)
+    assert said == "BLOCK has no value: neither the launch nor a config of a tuner sets it"
+    said = hints.grid_function(NameError("name 'BLOCK' is not defined"), parameters, parameters)
+    assert "meta['BLOCK'] holds" in said
 
 
 @pytest.mark.parametrize(

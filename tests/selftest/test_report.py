@@ -160,6 +160,15 @@ def test_without_a_todo_it_points_to_the_line_and_the_lesson(file, monkeypatch):
     assert "01_vector_add/README.md" in text
 
 
+@pytest.mark.parametrize(
+    ("launches", "said"), [(1, "Next: grid, line 2 of"), (2, "Next: grid, in")]
+)
+def test_a_grid_at_fault_points_to_the_one_launch(file, monkeypatch, launches, said):
+    monkeypatch.chdir(file.parent.parent)
+    file.write_text("def add(x):\n" + "    kernel[(1,)](x)\n" * launches)
+    assert step(card(file, ("grid", 20, "failed", "g")), file).startswith(said)
+
+
 def test_one_of_several_checks_of_a_concept_is_told_from_the_others(file, monkeypatch):
     monkeypatch.chdir(file.parent.parent)
     one = card(file, ("robust", 5, "passed"), ("robust", 5, "failed", "r", 34))
