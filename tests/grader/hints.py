@@ -155,6 +155,16 @@ TABLE = [
         "functions of torch do not run inside a kernel: use operators and functions of tl",
     ),
     (
+        r"^AssertionError(?:: |\(\))?$",  # without a word of Triton's
+        r"\btl\.dot\(",
+        "tl.dot(a, b, acc) adds up in fp32, so acc must be fp32: tl.zeros(..., dtype=tl.float32)",
+    ),
+    (
+        r"accumulator shape is incompatible",
+        "",
+        "tl.dot(a, b, acc) needs an acc with the rows of a and the columns of b",
+    ),
+    (
         r"invalid operands of type pointer",
         "",
         "a pointer is not the value it points at: read that with tl.load(x_ptr + offsets) first",

@@ -148,6 +148,10 @@ def next_step(card: Scorecard, checks: list, file: Path, lesson: Path | None) ->
     draws = f" {picture} draws your kernel at work." if picture else ""
     if todo:
         return f"Next: {concept}, line {todo[0]} of {shown(file)}: {todo[2]}{draws}"
+    if first.stops and first.line and not todo and first.cause == "robust":
+        return (
+            f"Next: line {first.line} of {shown(file)}. It stops there, though not at every size."
+        )
     line = first.line or (progress.launch_line(file) if concept == "grid" else None)
     at = f", line {line} of" if line else ", in"
     several = sum(c.concept == concept for c in card.checks) > 1 and concept == first.concept

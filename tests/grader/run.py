@@ -369,7 +369,7 @@ class Run:
                 "brackets: kernel[grid](...)",
                 "grid",
             )
-        if kind == "AssertionError" and where == "kernel":
+        if kind == "AssertionError" and where == "kernel" and not error.get("language"):
             raise Wrong(
                 f"the kernel stops itself: {error['message']} ({self.label})", "robust", line
             )

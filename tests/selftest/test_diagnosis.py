@@ -18,6 +18,7 @@ from grader.scorecard import Scorecard
 
 PROJECT = Path(__file__).resolve().parents[2]
 TRACE = {"trace": True, "compile": False, "gpu": False}
+MATMUL = "12_matmul"
 ADD, SCALE, SOFTMAX = "01_vector_add", "03_scale", "07_softmax"
 OFFSETS = "pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)"
 CDIV = "(triton.cdiv(n_elements, BLOCK_SIZE),)"
@@ -117,6 +118,21 @@ SLIPS = {
         *(("BLOCK_SIZE: tl.constexpr)", "BLOCK_SIZE: tl.constexpr = 512)"),),
         *((CDIV, 'lambda meta: (triton.cdiv(n_elements, meta["BLOCK_SIZE"]),)'),),
         *(("n_elements, BLOCK_SIZE=BLOCK_SIZE)", "n_elements)"),),
+    ),
+    "a grid of one axis for a kernel of two": (
+        *(MATMUL, "solutions"),
+        *(("BLOCK_SIZE_M), triton.cdiv(N", "BLOCK_SIZE_M) * triton.cdiv(N"),),
+        *(("BLOCK_SIZE_N))\n\n    matmul", "BLOCK_SIZE_N),)\n\n    matmul"),),
+    ),
+    "the last block is left out": (
+        *(MATMUL, "solutions"),
+        *(("range(0, K, BLOCK_SIZE_K)", "range(0, K - BLOCK_SIZE_K + 1, BLOCK_SIZE_K)"),),
+    ),
+    "a sum in fp16": (MATMUL, "solutions", ("dtype=tl.float32)", "dtype=tl.float16)")),
+    "a result of another dtype": (MATMUL, "solutions", ("dtype=a.dtype)", "dtype=torch.float32)")),
+    "operands change places": (
+        *(MATMUL, "solutions"),
+        *(("tl.dot(a, b, accumulator)", "tl.dot(b, a, accumulator)"),),
     ),
     "the first axis for all elements": (ADD, "solutions", ("x.numel()", "x.shape[0]")),
     "updated while it is tuned": (SCALE, "solutions", ("torch.empty_like(x)", "x")),
@@ -240,6 +256,29 @@ def test_what_lies_past_the_end_is_told_once(cards, name):
 
 def test_padding_that_counts_is_told_where_to_look(cards):
     assert "other=" in failed(cards["padding that counts"])["mask"]
+
+
+def test_what_is_left_out_is_told_from_what_is_padded(cards):
+    said = failed(cards["the last block is left out"])["mask"]
+    assert "of b are never read: is the last block" in said
+    assert "other=" not in said
+
+
+def test_axes_of_a_grid_that_the_kernel_does_not_ask_for(cards):
+    wrong = failed(cards["a grid of one axis for a kernel of two"])
+    assert set(wrong) == {"grid"}
+    assert "(6,) leaves elements unwritten that (2, 3) reaches" in wrong["grid"]
+
+
+def test_an_assertion_of_the_language_is_not_the_kernel_s_own(cards):
+    for name in ("operands change places", "a sum in fp16"):
+        assert "stops itself" not in " ".join(failed(cards[name]).values())
+    assert "acc must be fp32" in failed(cards["a sum in fp16"])["values"]
+
+
+def test_a_result_of_another_dtype_is_a_matter_of_the_contract(cards):
+    wrong = failed(cards["a result of another dtype"])
+    assert set(wrong) == {"robust", "precision"}, wrong
 
 
 def test_a_maximum_is_that_of_the_row_however_low_it_is(cards):

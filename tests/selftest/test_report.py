@@ -282,3 +282,6 @@ def test_an_exception_in_one_check_leaves_the_order_as_it_is(file):
     mixed = stopped(file, 7)
     mixed.checks[0].stops = False
     assert next_step(mixed, mixed.checks, file, None).startswith("Next: grid, line 3 of")
+    first = card(file, ("offsets", 20, "failed", "o", 7), ("values", 20, "failed", "v", 8))
+    first.checks[0].stops, first.checks[0].cause = True, "robust"
+    assert step(first, file).endswith("It stops there, though not at every size.")
