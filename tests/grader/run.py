@@ -697,7 +697,8 @@ class Run:
         if on > tensor["elements"] or (blame and blame.concept == "grid"):
             return False
         if event["op"] == "load":
-            return tensor["kind"] == "input" and tensor["read"] < tensor["elements"]
+            whole = all(x["ran"] == x["programs"] for x in self.facts["launches"])
+            return whole and tensor["kind"] == "input" and tensor["read"] < tensor["elements"]
         return event["buffer"] in results and blame is not None
 
     def stays_inside(self) -> None:
