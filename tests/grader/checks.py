@@ -15,7 +15,7 @@ from typing import NoReturn
 from .evidence import Evidence, told_apart
 from .judge import Answer
 from .kata import Case
-from .reasons import Blame, NotJudged, RightOnCard, Stops, Unusable, Waits, Wrong
+from .reasons import Blame, Known, NotJudged, RightOnCard, Stops, Unusable, Waits, Wrong
 from .run import Run
 from .words import are, grid_text, plural
 
@@ -296,10 +296,13 @@ def keeps_its_word(kernel: Evidence) -> bool:
 
 @contextlib.contextmanager
 def after_mask(kernel: Evidence, run: Run, concept: str) -> Iterator[None]:
-    """Where lanes lie past the end, wrong numbers say nothing new while `mask` is not right."""
+    """Where lanes lie past the end, wrong numbers say nothing new while `mask` is not right.
+
+    Unless they are those of a known mistake.
+    """
     try:
         yield
-    except (Unusable, Stops):
+    except (Known, Unusable, Stops):
         raise
     except Wrong:
         if run.past_the_end and not mask_holds(kernel):

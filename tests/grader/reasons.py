@@ -15,6 +15,10 @@ class Wrong(Exception):
         self.message, self.cause, self.line = message, cause, line or None
 
 
+class Known(Wrong):
+    """A check fails, and the numbers are those of a mistake that has been seen before."""
+
+
 class Waits(Wrong):
     """A check fails because what it builds on is not right yet; that has a check of its own."""
 

@@ -16,7 +16,7 @@ import torch
 from . import oracle
 from .judge import Answer
 from .kata import Case
-from .reasons import Blame, NotJudged, Stops, Unusable, Wrong
+from .reasons import Blame, Known, NotJudged, Stops, Unusable, Wrong
 from .tensors import decode, short, storage_bytes, updated_from
 from .watch import as_written
 from .words import are, got_and_want, grid_text, outside_text, place, plural
@@ -802,6 +802,7 @@ class Run:
         told = ("robust", f"{self.kata.launcher} returns {other} in its place.") if other else told
         told = told or self._suspect(part)
         pattern = None if told else self._pattern(wrong, part)
+        kind = Known if told or (pattern and pattern[0] == cause) else Wrong
         if pattern and (cause in OPEN_CAUSES or pattern[0] == cause):
             told = pattern
         elif pattern and pattern[0] == "offsets" and cause == "layout":
@@ -809,7 +810,7 @@ class Run:
         if told:
             cause, sentence = told
             text += f". {sentence}"
-        raise Wrong(text, cause, self._store_line(part) if self.lane == "trace" else None)
+        raise kind(text, cause, self._store_line(part) if self.lane == "trace" else None)
 
     def _suspect(self, part: int) -> tuple[str, str] | None:
         """A mistake that gives exactly these numbers, from the kata's list of usual suspects."""

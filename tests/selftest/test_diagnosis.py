@@ -8,12 +8,15 @@ from __future__ import annotations
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from grader import checks
 from grader.checks import config_at_fault
 from grader.evidence import told_apart
 from grader.grading import grade, suite
 from grader.kata import case
+from grader.reasons import Known, Waits, Wrong
 from grader.scorecard import Scorecard
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -241,17 +244,26 @@ def test_a_full_mask_is_not_blamed_for_where_loads_go(cards):
     ],
 )
 def test_where_nothing_is_written_one_concept_is_at_fault(cards, name, concept, said):
-    checks = [c for c in cards[name].checks if c.status == "failed"]
+    wrong = [c for c in cards[name].checks if c.status == "failed"]
     assert said in failed(cards[name])[concept]
-    assert {c.concept for c in checks if not c.waits} <= {concept, "mask"}
+    assert {c.concept for c in wrong if not c.waits} <= {concept, "mask"}
     assert f"counts once {concept} is right" in failed(cards[name])["offsets"]
 
 
 @pytest.mark.parametrize("name", ["padding that counts", "a store without its mask"])
 def test_what_lies_past_the_end_is_told_once(cards, name):
-    checks = [c for c in cards[name].checks if c.status == "failed"]
-    assert {c.concept for c in checks} >= {"mask", "layout"}
-    assert {c.concept for c in checks if not c.waits} == {"mask"}, failed(cards[name])
+    wrong = [c for c in cards[name].checks if c.status == "failed"]
+    assert {c.concept for c in wrong} >= {"mask", "layout"}
+    assert {c.concept for c in wrong if not c.waits} == {"mask"}, failed(cards[name])
+
+
+def test_a_known_mistake_is_told_although_the_mask_is_wrong_too(monkeypatch):
+    monkeypatch.setattr(checks, "mask_holds", lambda kernel: False)
+    ragged, full = SimpleNamespace(past_the_end=True), SimpleNamespace(past_the_end=False)
+    for run, raised, told in ((ragged, Wrong, Waits), (ragged, Known, Known), (full, Wrong, Wrong)):
+        with pytest.raises(Wrong) as error, checks.after_mask(None, run, "layout"):
+            raise raised("numbers", "layout")
+        assert type(error.value) is told
 
 
 def test_padding_that_counts_is_told_where_to_look(cards):

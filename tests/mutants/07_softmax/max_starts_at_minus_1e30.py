@@ -1,6 +1,6 @@
-"""robust: the maximum is never less than 0
+"""robust: the maximum is never less than -1e30, which stands in for minus infinity
 
-symptom: right for rows with a positive number in them; a row around -200 gives NaN
+symptom: right for years; then a row whose numbers are all far below -1e30 gives NaN
 """
 
 import torch
@@ -17,7 +17,7 @@ def softmax_kernel(
     mask = cols < n_cols
     x_ptrs = x_ptr + row * stride_xr + cols * stride_xc
     x = tl.load(x_ptrs, mask=mask, other=-float("inf")).to(tl.float32)
-    numerator = tl.exp(x - tl.maximum(tl.max(x, axis=0), 0.0))
+    numerator = tl.exp(x - tl.maximum(tl.max(x, axis=0), -1e30))
     denominator = tl.sum(numerator, axis=0)
     tl.store(output_ptr + row * stride_or + cols, numerator / denominator, mask=mask)
 
