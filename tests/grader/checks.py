@@ -118,12 +118,10 @@ def offsets(kernel: Evidence) -> None:
         blame = run.blame() if wider else None
         if wider and blame and (blame.concept == "grid" or not wider.blame()):
             runs[at] = wider
-    for part in runs[0].parts:
-        see = unstored(runs, part)
-        if see:
-            what = runs[0].called(part)
-            text = f"nothing of {what} is written: this counts once {see} is right (see there)"
-            raise Waits(text, "offsets")
+    why = {unstored(runs, part) for part in runs[0].parts}
+    if why in ({"values"}, {"mask"}):
+        text = f"nothing is written at all: this counts once {why.pop()} is right (see there)"
+        raise Waits(text, "offsets")
     each(runs, Run.own_elements)
     for run in runs:
         if run.elements and not run.wrote():

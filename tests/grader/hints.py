@@ -67,7 +67,7 @@ TABLE = [
     (
         r"missing (?:\d+ required positional arguments?|a required argument): (.+)",
         r"\w\[.+\]\(",
-        "the launch gives {error} no value, nor does a config of a tuner",
+        "the launch must give {error} a value, or with a tuner, each of its configs",
     ),
     (
         r"Config\.__init__\(\) got an unexpected keyword argument '(\w+)'",

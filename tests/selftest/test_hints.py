@@ -115,7 +115,7 @@ def hints_arguments(file, *arguments):
         (
             "TypeError: add_kernel() missing 1 required positional argument: 'BLOCK_SIZE'",
             "    add_kernel[grid](x, y, out, n)",
-            "the launch gives 'BLOCK_SIZE' no value",
+            "the launch must give 'BLOCK_SIZE' a value",
         ),
         (
             "TypeError: Config.__init__() got an unexpected keyword argument 'BLOCK'",
