@@ -20,6 +20,8 @@ from .run import Run
 from .words import are, grid_text, plural
 
 NARROW = ("f16", "bf16")  # as Triton's IR names them
+# What a config sets beside its dict; inside, Triton puts its own defaults in their place.
+LAUNCH_OPTIONS = ("num_warps", "num_stages", "num_ctas")
 IDLE_ALLOWED = 8  # idle programs that may come with a larger size before it counts as waste
 FIXED_ALLOWED = 1 << 17  # programs of a grid that is the same for every size
 
@@ -411,13 +413,15 @@ def tuning(
     `tuned_call`: False leaves that to a check of its own, see `tuned`.
     """
     listed = configs_listed(kernel)
-    different = {str(c) for c in listed}
+    hidden = {n for c in listed for n in c["kwargs"] if n in LAUNCH_OPTIONS}
+    kept = [{n: v for n, v in c["kwargs"].items() if n not in hidden} for c in listed]
+    different = {str(c | {"kwargs": k}) for c, k in zip(listed, kept, strict=True)}
     if len(different) < configs:
-        raise Wrong(
-            f"@triton.autotune has {plural(len(different), 'different config')}; "
-            f"give it at least {configs}",
-            "autotune",
-        )
+        text = f"@triton.autotune has {plural(len(different), 'different config')}; "
+        text += f"give it at least {configs}"
+        for name in sorted(hidden):
+            text += f". {name} inside of the dict counts for nothing: it stands behind it"
+        raise Wrong(text, "autotune")
     probes = kernel.trace("probe", every_config=True)
     for run in probes:
         if run.answer.error is None:

@@ -82,6 +82,12 @@ SLIPS = {
         *(SCALE, "exercises"),
         *(('triton.Config({"BLOCK_SIZE": 1024})', FOUR),),
     ),
+    "warps inside of the dict": (
+        *(SCALE, "solutions"),
+        *(('{"BLOCK_SIZE": 512}, num_warps=4', '{"BLOCK_SIZE": 4096, "num_warps": 8}'),),
+        *(('{"BLOCK_SIZE": 1024}, num_warps=4', '{"BLOCK_SIZE": 4096, "num_warps": 2}'),),
+        *(('{"BLOCK_SIZE": 2048}, num_warps=4', '{"BLOCK_SIZE": 4096, "num_warps": 1}'),),
+    ),
     "a config that leaves out": (
         *(SCALE, "solutions"),
         *(('meta["BLOCK_SIZE"]),)', "1024),)"),),
@@ -309,6 +315,13 @@ def test_an_error_of_the_launcher_is_no_error_of_a_kernel(cards):
     wrong = failed(cards["the first axis for all elements"])
     assert set(wrong) == {"robust"}
     assert "x.numel() counts the elements of any shape" in wrong["robust"]
+
+
+def test_what_stands_in_the_wrong_place_of_a_config_tells_none_apart(cards):
+    wrong = failed(cards["warps inside of the dict"])
+    assert set(wrong) == {"autotune"}, wrong
+    assert "has 3 different configs" in wrong["autotune"]
+    assert "num_warps inside of the dict counts for nothing" in wrong["autotune"]
 
 
 def test_a_sentence_ends_once(cards):
