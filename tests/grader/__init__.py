@@ -12,7 +12,8 @@ How a verdict comes about, in the order in which the data flows:
 `talk`, `client`                     in place of lanes where a kata asks for an agent: a scripted
                                      server in the judge, its client in the worker
 `evidence`, `run`, `oracle`          what was seen: of one file, in one call of its launcher, and held
-                     against an fp64 reference (`tensors` go as bytes, `reasons` are raised)
+                     against an fp64 reference (`tensors` go as bytes, `reasons` are raised);
+                     `outline` finds the lines of the file that a message points to
 `sandbox`, `cell`    what a submission sees and may use where a class is graded: the nursery in
                      bubblewrap (judge side), each child in a cell of its own (worker side)
 `guard`, `signs`     what looks like deceit: replaced functions (worker side), words in the text

@@ -37,6 +37,7 @@ TRACE = {
     "sites": [{"line": LINE, "op": str, "lanes": int, "active": int}],
     "outside": [EVENT | {"op": ("load", "store", "atomic"), "side": ("after", "before")}],
     "hazards": [EVENT | {"kind": str}],
+    "logic": [int],
     "buffers": [{"name": str, "kind": str, "stored_bytes": int} | dict.fromkeys(BUFFER, int)],
     "foreign": [{"op": str, "line": LINE}],
     "tuners": [TUNER],

@@ -9,12 +9,15 @@ that were written, and mask by what changes between full and ragged sizes.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NoReturn
 
+from . import hints
 from .evidence import Evidence, told_apart
 from .judge import Answer
 from .kata import Case
+from .outline import Outline
 from .reasons import Blame, Known, NotJudged, RightOnCard, Stops, Unusable, Waits, Wrong
 from .run import Run
 from .words import are, grid_text, plural
@@ -170,11 +173,10 @@ def values(kernel: Evidence, part: int | None = None) -> None:
                 text += ", as every lane of the store is off: this counts once mask is right"
                 raise Waits(f"{text} (see there)", "values")
             elsewhere = next((run.stored_elsewhere(number) for run in runs if run.elements), "")
-            if not any(site["op"] != "load" for run in runs for site in run.facts["sites"]):
-                elsewhere = (
-                    "A kernel returns nothing: tl.store(out_ptr + offsets, ...) writes a block"
-                )
-            raise Wrong(text + f". {elsewhere}" * bool(elsewhere), "values")
+            line = None
+            if all(run.stores_nothing for run in runs):
+                elsewhere, line = runs[0].nothing_stored()
+            raise Wrong(text + f". {elsewhere}" * bool(elsewhere), "values", line)
 
 
 def mask(kernel: Evidence) -> None:
@@ -182,6 +184,8 @@ def mask(kernel: Evidence) -> None:
     groups = ("probe", "full", "ragged", "widened to the end", "sample")
     sampled, whole = apart(kernel.trace(*groups))
     each(whole, Run.in_bounds)
+    if all(run.stores_nothing for run in whole if run.elements):
+        whole[0].stores_something("mask")
     for run in sampled:
         if plainly_laid_out(run):  # else strides come in, which have a check of their own
             run.no_lane_outside()
@@ -211,8 +215,11 @@ def right_past_the_end(run: Run) -> None:
             if unread > 0:
                 text = f"{plural(unread, 'element')} of {name} {are(unread)} never read"
                 why = f"{text}: is the last block, which is not full, left out?"
+        held, line = run.held_past_the_end()
+        if held and "never read" not in why:
+            why = f"in the lanes past the end {held}, and what comes of that?"
         text = f"{wrong.message.removesuffix('.')}. Sizes that fill their blocks are right"
-        raise Wrong(f"{text}: {why}", "mask", wrong.line) from None
+        raise Wrong(f"{text}: {why}", "mask", line or wrong.line) from None
 
 
 def plainly_laid_out(run: Run) -> bool:
@@ -445,7 +452,9 @@ def tuning(
 
 def every_config(kernel: Evidence, concept: str) -> None:
     """`concept`: every config runs; where the first one is right, all others are, on plain sizes."""
-    each(kernel.trace("probe", every_config=True, as_launched=True), lambda run: runs(run, concept))
+    probes = kernel.trace("probe", every_config=True, as_launched=True)
+    each(probes, lambda run: runs(run, concept))
+    each(probes[:1], lambda run: whole_warps(run, concept))
     if not values_hold(kernel) or not ordinary_sizes_written(kernel):
         return
     kept_inside = inside(kernel)
@@ -478,9 +487,20 @@ def runs(run: Run, concept: str) -> None:
     kernel, error = run.evidence, run.answer.error
     if error is None or run.config == kernel.base:
         return
-    text = f"{error.get('type', '')}: {error.get('message', '')}"
+    text, _, line = run.reason(error)
     which = kernel.config_text(run.config, of=True)
-    raise Wrong(f"{which} does not run: {text} ({run.case.name})", concept, error.get("line"))
+    raise Wrong(f"{which} does not run: {text} ({run.case.name})", concept, line)
+
+
+def whole_warps(run: Run, concept: str) -> None:
+    """`concept`: each config has a number of warps that the compiler takes; here nothing else asks."""
+    tuners = run.facts.get("tuners") if run.answer.error is None else None
+    for number, config in enumerate(tuners[0]["configs"] if tuners else []):
+        warps = config.get("num_warps")
+        if isinstance(warps, int) and (warps < 1 or warps & (warps - 1)):
+            which = run.evidence.config_text(number, of=True)
+            text = f"{which} does not compile: {hints.WARPS}, not {warps}"
+            raise Wrong(text, concept, run.outline.configs())
 
 
 def right_by_itself(kernel: Evidence, case: Case) -> bool:
@@ -658,7 +678,13 @@ def compiled_launches(kernel: Evidence) -> list[dict]:
                 Answer(answer),
             )._explain(answer["error"])
         launches += [launch | {"case": answer["case"]} for launch in answer["launches"]]
+    outline = Outline.of(kernel.file)
     for launch in launches:
+        of_config, fault = config_of(launch), launch["grid_error"] or launch["error"]
+        if of_config and fault and re.search(hints.MISNAMED, fault["message"]):
+            misnamed = outline.misnamed(launch["kernel"], of_config)
+            if misnamed:
+                raise Wrong(misnamed, "autotune", outline.configs())
         if launch["grid_error"]:
             error = launch["grid_error"]
             raise Wrong(f"the grid is wrong: {error['message']}", "grid", error.get("line"))
@@ -672,7 +698,10 @@ def compiled_launches(kernel: Evidence) -> list[dict]:
                 text += "fewer unrolled steps"
             else:
                 text = f"the compiler rejects {what}: {error['type']}: {error['message']}"
-            raise Wrong(text, "robust", error.get("line"))
+            cause, line = "robust", error.get("line")
+            if of_config and hints.WARPS in text:
+                cause, line = "autotune", outline.configs() or line
+            raise Wrong(text, cause, line)
     launches = [x for x in launches if x["ok"]]
     if not launches:
         raise Wrong("nothing could be compiled: does the launcher launch a kernel?", "robust")
@@ -685,6 +714,13 @@ def config_at_fault(launch: dict, launches: list[dict]) -> str:
     if launch["config"] is None or not any(x["ok"] for x in same):
         return ""
     return f" with {told_apart([x['config'] for x in same if x['config']])[same.index(launch)]}"
+
+
+def config_of(launch: dict) -> list[str]:
+    """The names that the config of an autotuned launch sets, none for one without a tuner."""
+    config = launch.get("config")
+    kwargs = config.get("kwargs") if isinstance(config, dict) else None
+    return list(kwargs) if isinstance(kwargs, dict) else []
 
 
 def compiles(kernel: Evidence) -> None:
@@ -700,6 +736,18 @@ def compiles(kernel: Evidence) -> None:
             raise Wrong(text, "robust")
     with contextlib.suppress(NotJudged):  # what only a GPU can run may still be compiled
         needs_values(kernel, "robust")
+        kernel.note = deprecated(kernel)
+
+
+def deprecated(kernel: Evidence) -> str:
+    """What the compiler takes and warns of, which costs nothing; "" where there is nothing."""
+    lines = {line for run in kernel.trace("probe") for line in run.facts.get("logic", ())}
+    if not lines:
+        return ""
+    return (
+        f"line {min(lines)}: `and` and `or` between blocks still work lane by lane, and Triton warns "
+        "that they are deprecated: write & and |, each comparison in parentheses"
+    )
 
 
 def fp32_accumulators(kernel: Evidence) -> None:

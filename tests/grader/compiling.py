@@ -632,9 +632,11 @@ def describe(error: BaseException, file: str, printed: str = "", line: int | Non
             if line is None and _real(path) == _real(file):
                 line = int(number)
         more = [text for _, _, text in diagnosed if not _NOISE.match(text)]
-        message = "\n".join(dict.fromkeys([message, *more]))
         code = linecache.getline(file, line or 0)
-        message = hints.plain(f"{type(error).__name__}: {message}", code, kernel=False) or message
+        said_plainly = hints.plain(f"{type(error).__name__}: {message}", code, kernel=False)
+        of_passes = [said for text in more if (said := hints.plain(text, code))]
+        message = said_plainly or message
+        message = of_passes[0] if of_passes else "\n".join(dict.fromkeys([message, *more]))
     return {"type": type(error).__name__, "message": _clip(message), "line": line}
 
 

@@ -74,6 +74,7 @@ def settle(
     elif isinstance(error, Wrong):
         verdict.decide("failed", error.message, error.cause, error.line)
         verdict.waits, verdict.stops = isinstance(error, Waits), isinstance(error, Stops)
+        verdict.gist = error.gist
     elif isinstance(error, RightOnCard) and verdict.concept not in BEYOND_VALUES:
         verdict.decide("passed", "judged on the card, where every case is right")
     elif isinstance(error, NotJudged):

@@ -22,6 +22,22 @@ NO_NUMBER = (
     r"|Unsupported function referenced"
 )
 
+# Said in several places.
+RANGE = "range() is for loops: tl.arange(0, BLOCK_SIZE) makes a block of whole numbers"
+CONFIGS = "configs is a list of triton.Config({...}, num_warps=...), not of plain dicts or numbers"
+# What comes of a config that sets what the kernel has no parameter for.
+MISNAMED = (
+    r"missing (?:\d+|a) required|must give \S+ a value|has no value: neither|asks for meta\["
+    r"|was specified but unrecogni[sz]ed"
+)
+WARPS = "num_warps must be a power of two (1, 2, 4, 8, ...)"
+
+
+def launched(kernel: str) -> str:
+    """How a kernel is launched."""
+    return f"a kernel is launched with its grid in square brackets: {kernel}[grid](...)"
+
+
 # In the launcher the same words can mean something else.
 LAUNCHER = [
     (
@@ -62,7 +78,7 @@ TABLE = [
     (
         r"\w+\(\) missing \d+ required|Cannot call @triton\.jit'd outside",
         r"(\w+)\(\w+\)\(",
-        "a kernel is launched with its grid in square brackets: {code}[grid](...)",
+        launched("{code}"),
     ),
     (
         r"missing (?:\d+ required positional arguments?|a required argument): (.+)",
@@ -78,7 +94,7 @@ TABLE = [
     (
         r"got multiple values for argument|takes \d+ positional arguments? but \d+ were given",
         r"(\w+)\((?:grid\b|\(|lambda\b)",
-        "a kernel is launched with its grid in square brackets: {code}[grid](...)",
+        launched("{code}"),
     ),
     (
         r"'function' object has no attribute '(?:arg_names|fn|params|signature)'",
@@ -100,10 +116,25 @@ TABLE = [
     ),
     (
         r"Cannot call @triton\.jit'd outside",
-        "",
-        "a kernel is launched with its grid in square brackets, kernel[grid](...), not called "
-        "like a function",
+        r"\b(tl\.\w+)\(",
+        "{code} is for kernels: a launcher has triton.cdiv, triton.next_power_of_2 and Python's own",
     ),
+    (
+        r"Cannot call @triton\.jit'd outside|'(?:Autotuner|Heuristics)' object is not callable",
+        r"(\w+)\(",
+        launched("{code}"),
+    ),
+    (
+        r"Cannot call @triton\.jit'd outside|'(?:Autotuner|Heuristics)' object is not callable",
+        "",
+        launched("kernel"),
+    ),
+    (
+        r"name '(\w+)' is not defined",
+        r"\bgrid\s*=(?!.*\blambda\b).*\b(?:meta|META|args|opt)\[",
+        "{error} is what a grid function is given: grid = lambda {error}: (...,)",
+    ),
+    (r"num_warps must be a power of 2", "", WARPS),
     (
         r"arange's arguments must be of type tl\.constexpr",
         r"tl\.arange\(0,\s*(\w+)\)",
@@ -125,7 +156,7 @@ TABLE = [
     (
         r"'(?:dict|int|str|tuple|list)' object has no attribute '(?:all_)?kwargs'",
         "",
-        "configs is a list of triton.Config({{...}}, num_warps=...), not of plain dicts or numbers",
+        CONFIGS.replace("{", "{{").replace("}", "}}"),
     ),
     (
         r"(?:load|store)\(\) got multiple values for argument",
@@ -249,8 +280,9 @@ TABLE = [
         r"'(?:generator|range)' (?:object has no attribute|and)|(?:and|of) '(?:generator|range)'"
         r"|class 'range'",
         "",
-        "range() is for loops: tl.arange(0, BLOCK_SIZE) makes a block of whole numbers",
+        RANGE,
     ),
+    (r"'tensor' object cannot be interpreted as an integer", r"^(?!\s*for\b).*\brange\(", RANGE),
     (
         r"arange\(\) missing \d+ required positional argument",
         "",

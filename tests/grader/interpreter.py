@@ -187,6 +187,8 @@ def install(recorder, file: str) -> None:
         addresses = ptrs.data
         mask = as_mask(mask, addresses.shape)
         inside = recorder.access("load", addresses, mask, dtype.itemsize, line())
+        if not mask.all():
+            recorder.padded(line(), None if other is None else other.data)
         fill = None
         if other is None:
             if inside is not mask or not mask.all():
@@ -242,7 +244,7 @@ def install(recorder, file: str) -> None:
     BUILDER.create_masked_store = masked_store
     BUILDER.create_atomic_rmw = atomic_rmw
     BUILDER.create_atomic_cas = atomic_cas
-    _mend_logic(file)
+    _mend_logic(recorder, file)
     _interpret_library()
     quick.remember_shapes()
     quick.call_directly()
@@ -254,6 +256,7 @@ def install(recorder, file: str) -> None:
     _mend_histogram()
     _mend_libdevice()
     _mend_warmup()
+    _mend_calls(recorder, file)
     _record_launches(recorder)
 
 
@@ -372,8 +375,18 @@ class _Rewriter(interp.ASTTransformer):
         if isinstance(node.func, ast.Name) and node.func.id in ("max", "min"):
             node.func = self._call("kata_extreme", node.func, node.func)
         elif isinstance(node.func, ast.Name) and node.func.id == "range":
-            node.func = ast.copy_location(ast.Name("kata_range", ast.Load()), node.func)
+            node.func = ast.copy_location(ast.Name("kata_no_loop", ast.Load()), node.func)
         return node
+
+    def _visit_loop(self, node):
+        """What a loop walks through; everywhere else a range is a mistake."""
+        self.generic_visit(node)
+        function = getattr(node.iter, "func", None)
+        if isinstance(function, ast.Name) and function.id == "kata_no_loop":
+            function.id = "kata_range"
+        return node
+
+    visit_For = visit_comprehension = _visit_loop  # noqa: N815
 
     @staticmethod
     def _call(name, node, *arguments):
@@ -409,6 +422,10 @@ def _chain():
     raise ValueError(CHAINED)
 
 
+def _no_loop(*bounds):
+    raise TypeError(hints.RANGE)
+
+
 def _extreme(function):
     """`max` and `min` of two or more values, of which a block or a scalar makes it tl.maximum."""
     elementwise = {builtins.max: tl.maximum, builtins.min: tl.minimum}.get(function)
@@ -427,15 +444,23 @@ def _extreme(function):
     return call
 
 
-def _mend_logic(file: str) -> None:
+def _mend_logic(recorder, file: str) -> None:
     """`and`, `or`, `not`, `max` and `min` between blocks; a block is no condition in `file`.
 
     Triton's own code asks blocks, and numbers too, for their truth where it means "is there one".
     """
     transformer = _Rewriter()
     interp.FunctionRewriter.ast_transformer = transformer
-    helpers = {"kata_logic": _logic, "kata_not": _not, "kata_chain": _chain}
-    for name, helper in (helpers | {"kata_extreme": _extreme, "kata_range": kernel_range}).items():
+
+    def logic(method, *operands):
+        value = _logic(method, *operands)
+        if isinstance(value, tl.tensor) and value.type.is_block():
+            recorder.logic.add(sys._getframe(1).f_lineno)
+        return value
+
+    helpers = {"kata_logic": logic, "kata_not": _not, "kata_chain": _chain}
+    helpers |= {"kata_extreme": _extreme, "kata_range": kernel_range, "kata_no_loop": _no_loop}
+    for name, helper in helpers.items():
         setattr(interp, name, helper)
     original_rewrite = interp.FunctionRewriter.rewrite_ast
 
@@ -718,6 +743,18 @@ def _mend_warmup() -> None:
         return Prepared(self, dict(zip(self.arg_names, args, strict=False)) | named, kwargs)
 
     interp.InterpretedFunction.run = run
+
+
+def _mend_calls(recorder, file: str) -> None:
+    """A kernel of `file` that is called like a function is refused where the launcher calls it."""
+    original = interp.InterpretedFunction.__call__
+
+    def call(self, *args, **kwargs):
+        if not recorder.in_kernel and self.fn.__code__.co_filename == file:
+            raise TypeError(hints.launched(self.fn.__name__))
+        return original(self, *args, **kwargs)
+
+    interp.InterpretedFunction.__call__ = call
 
 
 def _record_launches(recorder) -> None:

@@ -8,11 +8,15 @@ import torch
 
 
 class Wrong(Exception):
-    """A check fails: what was seen, the concept at fault, the learner's line if one is known."""
+    """A check fails: what was seen, the concept at fault, the learner's line if one is known.
+
+    `gist`: the message, or what of it is the same in every case.
+    """
 
     def __init__(self, message: str, cause: str, line: int | None = None):
         super().__init__(message)
         self.message, self.cause, self.line = message, cause, line or None
+        self.gist = message
 
 
 class Known(Wrong):
@@ -28,7 +32,11 @@ class Unusable(Wrong):
 
 
 class Stops(Wrong):
-    """The file raises an exception: what is asked behind that line has no answer yet."""
+    """The file raises an exception in a case: what is asked behind that line has no answer yet."""
+
+    def __init__(self, message: str, cause: str, line: int | None, case: str):
+        super().__init__(f"{message} ({case})", cause, line)
+        self.gist = message
 
 
 class NotJudged(Exception):

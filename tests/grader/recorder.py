@@ -149,6 +149,7 @@ class Recorder:
         self.sites: dict[tuple, dict] = {}  # (line, operation) -> lanes, active lanes
         self.outside: dict[tuple, dict] = {}  # (line, operation, buffer, side) -> event
         self.hazards: dict[tuple, dict] = {}  # (kind, line, buffer) -> event
+        self.logic: set[int] = set()  # lines with `and` or `or` between blocks
         self.grid_override, self.instead = grid_override, instead
         self.sample = sample
         self.in_kernel = False
@@ -362,6 +363,14 @@ class Recorder:
                 self._count_store(buffer, flat.size, addresses.shape)
             self._loaded(buffer, picked, itemsize, line, op)
         return mask
+
+    def padded(self, line: int, other) -> None:
+        """Note what the lanes of a load hold that are off: a number as text, or "" for nothing at all."""
+        site = self.sites[(line, "load")]
+        if "other" not in site:
+            values = np.zeros(0) if other is None else np.asarray(other).reshape(-1)
+            alike = bool((values == values[:1]).all())
+            site["other"] = f"{values[0]:g}" if alike and values.size else "" if alike else None
 
     def _loaded(self, buffer: Buffer, picked, itemsize, line, op) -> None:
         at = buffer.places_of(picked, itemsize)
@@ -582,6 +591,7 @@ class Recorder:
             ],
             "outside": [plain(e) for e in self.outside.values()],
             "hazards": [plain(e) for e in self.hazards.values()],
+            "logic": sorted(self.logic),
             "buffers": [
                 {
                     "name": b.name,

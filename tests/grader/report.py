@@ -19,6 +19,7 @@ from .words import lines_of
 
 WORDS = {"passed": "ok", "failed": "FAIL", "error": "ERROR", "not-judged": "--"}
 COLOURS = {"passed": "32", "failed": "31", "error": "35", "not-judged": "2"}
+AS_ABOVE = "as above"
 COST = "cost (an estimate, earns no points)"
 
 
@@ -57,8 +58,9 @@ def render(
     so_far = any(c.message == TO_COME for c in checks)
     checks = [c for c in checks if c.message not in (LEFT_OUT, TO_COME)]
     name = max((len(c.concept) for c in checks), default=0)
-    same = {c.message for c in checks if c.status == "failed"}
+    same = {c.gist or c.message for c in checks if c.status == "failed"}
     last = ""  # what the failure before said
+    told: dict[str, str] = {}  # what stops the file: the concept that it was first told of
     whole = len(same) == 1 and sum(c.status == "failed" for c in checks) > 2
     for check in checks:
         points = f"{check.points}/{check.max_points}"
@@ -75,9 +77,15 @@ def render(
         if whole and check.status == "failed":
             text = ""
         elif text and check.status == "failed":
-            text, last = ("as above" if text == last else text), text
+            gist = check.gist or text
+            if gist == last:
+                text = AS_ABOVE
+            elif check.stops and gist in told:
+                text = f"{AS_ABOVE}, see {told[gist]}"
+            told.setdefault(gist, check.concept)
+            last = gist
         if text:
-            if check.line and f"line {check.line}" not in text and text != "as above":
+            if check.line and f"line {check.line}" not in text and not text.startswith(AS_ABOVE):
                 text = f"line {check.line}: {text}"
             if check.status == "not-judged":
                 text = "not judged here: " + text
@@ -154,11 +162,13 @@ def next_step(card: Scorecard, checks: list, file: Path, lesson: Path | None) ->
         )
     line = first.line or (progress.launch_line(file) if concept == "grid" else None)
     at = f", line {line} of" if line else ", in"
+    inside = progress.todo_around(file, line or 0)
+    within = f", in TODO({inside})" if inside else ""
     several = sum(c.concept == concept for c in card.checks) > 1 and concept == first.concept
     which = f" ({first.title.rstrip('.')})" if several and first.title else ""
     hints = f" Hints are folded away in {shown(lesson)}." if lesson and lesson.exists() else ""
     hints = f" For a hint: {command()} -s hint-{int(card.kata[:2])}." if own else hints
-    return f"Next: {concept}{which}{at} {shown(file)}.{draws}{hints}"
+    return f"Next: {concept}{which}{at} {shown(file)}{within}.{draws}{hints}"
 
 
 def all_right(kata: str, file: Path) -> str:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
 
-from . import oracle
+from . import hints, oracle
 from .judge import Answer
 from .kata import Case
-from .reasons import Blame, Known, NotJudged, Stops, Unusable, Wrong
+from .outline import Outline
+from .reasons import Blame, Known, NotJudged, Stops, Unusable, Waits, Wrong
 from .tensors import decode, short, storage_bytes, updated_from
 from .watch import as_written
 from .words import are, got_and_want, grid_text, outside_text, place, plural
@@ -339,9 +341,9 @@ class Run:
             much = "far too much work"
             if self.lane == "compile":
                 much = "too much to compile (many configs, blocks too large for so few warps)"
-            many = self._many_programs()
+            many, launched = self._many_programs()
             if many:
-                raise Wrong(f"no answer in time ({self.label}): {many}", "grid", line)
+                raise Wrong(f"no answer in time ({self.label}): {many}", "grid", launched or line)
             text = f"no answer in time ({self.label}): a loop that never ends, or {much}?"
             raise Wrong(text, "robust", line)
         if where == "crash":
@@ -368,6 +370,7 @@ class Run:
                 "a kernel is called like a function. It is launched with its grid in square "
                 "brackets: kernel[grid](...)",
                 "grid",
+                line,
             )
         if kind == "AssertionError" and where == "kernel" and not error.get("language"):
             raise Wrong(
@@ -385,29 +388,77 @@ class Run:
                 "it: only a GPU can judge this"
             )
         place = "the kernel" if where == "kernel" else f"{name}({self.signature})"
-        raise Stops(f"{place} raises {text} ({self.label})", _cause_of(text), line)
+        text, cause, line = self.reason(error, text)
+        raise Stops(f"{place} raises {text}", cause, line, self.label)
 
-    def _many_programs(self) -> str:
-        """What to say of a call that does not end if its grid has far too many programs, or ""."""
+    def reason(self, error: dict, text: str = "") -> tuple[str, str, int | None]:
+        """What an exception means: in words, the concept, the line to mend.
+
+        Some slips raise far from where they are made, and only the whole text tells where that is.
+        `text`: type and message of the exception, where they were added to.
+        """
+        kind, line = error.get("type", ""), error.get("line")
+        text = text or f"{kind}: {error.get('message', '')}".strip().rstrip(":")
+        if hints.CONFIGS in text:
+            return text, "autotune", self.outline.configs() or line
+        if re.search(hints.MISNAMED, text):
+            misnamed = self.outline.misnamed(*self._config_at_hand())
+            if misnamed:
+                return f"{kind}: {misnamed}", "autotune", self.outline.configs() or line
+        unknown = re.search(r"NameError: name '(\w+)' is not defined", text)
+        if unknown and error.get("where") != "kernel":
+            meant = self.outline.unknown(unknown[1], line)
+            text = f"NameError: {meant}" if meant else text
+        return text, _cause_of(text), line
+
+    def _config_at_hand(self) -> tuple[str, list[str]] | tuple[()]:
+        """The kernel and the names that this call's config sets, () where there is no tuner."""
+        try:  # facts beside an error have not been looked through
+            tuner = self.facts["tuners"][0]
+            configs = tuner["configs"]
+            names = configs[min(self.config or 0, len(configs) - 1)]["kwargs"]
+            return str(tuner["kernel"]), [str(name)[:80] for name in names][:30]
+        except (KeyError, IndexError, TypeError):
+            return ()
+
+    def _many_programs(self) -> tuple[str, int | None]:
+        """What to say of a call that does not end, if it has far too many programs, and the line.
+
+        Either the grid has more of them than there are blocks, or the blocks are too small.
+        """
         try:  # facts beside an error have not been looked through
             launch = self.facts["launches"][-1]
-            programs = int(launch["programs"])
-            block = launch["block"] if math.prod(launch["block"]) > 1 else []
-            needed = self.programs_needed({"block": block})
-            grid = grid_text(launch)
+            programs, block = int(launch["programs"]), launch["block"]
+            lanes = math.prod(block) if block else 0
+            needed = self.programs_needed({"block": block if lanes > 1 else []})
+            usual = self.programs_needed({"block": []})
+            own = self.programs_needed({"block": block}) if lanes else 0
+            grid, line = grid_text(launch), self.outline.launches(str(launch["kernel"]))
         except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError):
-            return ""
-        if self.lane != "trace" or programs < CROWD * max(needed, 1):
-            return ""
+            return "", None
+        if self.lane != "trace" or programs < CROWD * max(usual, 1):
+            return "", None
+        if programs <= own:
+            few = math.prod(self.kata.usual_block)
+            return (
+                f"the grid {grid} starts {plural(programs, 'program')}, each with a block of "
+                f"{plural(lanes, 'element')}. {usual:,} with {few:,} would do: make the block larger",
+                line,
+            )
         return (
             f"the grid {grid} starts {plural(programs, 'program')}, where {needed:,} would do, one "
-            "a block. A grid counts blocks, not elements"
+            "a block. A grid counts blocks, not elements",
+            line,
         )
 
     def _says(self, line: int | None, word: str) -> bool:
         """Whether this line of the file under test holds a word."""
-        lines = self.evidence.file.read_text(errors="replace").splitlines()
-        return 0 < (line or 0) <= len(lines) and word in lines[(line or 1) - 1]
+        return word in self.outline.line(line)
+
+    @cached_property
+    def outline(self) -> Outline:
+        """The text of the file under test, for messages that point into it."""
+        return Outline.of(self.evidence.file)
 
     @property
     def signature(self) -> str:
@@ -544,12 +595,16 @@ class Run:
             often = twice[blame.part]
             more = f"{often:,} {are(often)} written by more than one program"
             also = f", while {more}" if often else ""
-            elsewhere = self.stored_elsewhere(blame.part)
-            also += f". {elsewhere}" if elsewhere else ""
+            line = self._store_line(blame.part)
+            told = self.stored_elsewhere(blame.part) or self._too_narrow(blame.part)
+            stepped = "" if told else self._stepped_over(blame.part)
+            if stepped:
+                told, line = stepped, self.outline.offsets(line)
             raise Wrong(
-                f"{self.left_out(blame)}, the first at {place(first)}{also} ({self.label})",
+                f"{self.left_out(blame)}, the first at {place(first)}{also} ({self.label})"
+                + f". {told}" * bool(told),
                 "offsets",
-                self._store_line(blame.part),
+                line,
             )
         self.undisturbed()
         for part in self.parts:
@@ -563,6 +618,35 @@ class Run:
                 )
         if blame is None and self.kata.choice is None:  # what is not chosen need not be read
             self._inputs_read()
+
+    def _too_narrow(self, part: int) -> str:
+        """What to say where all programs together have fewer lanes than there are elements, or ""."""
+        launch = self.writer_of(part)
+        lanes = launch["widest"].get(self.facts["result"][part]["storage"], 0)
+        if not lanes or launch["programs"] * lanes >= self.size(part):
+            return ""
+        due = -(-self.size(part) // launch["programs"])
+        return (
+            f"A program stores at most {plural(lanes, 'element')} here, and {due:,} are its share: "
+            "make its block as wide as that, or let it walk through its share block by block"
+        )
+
+    def _stepped_over(self, part: int) -> str:
+        """What to say where only every so many elements are written, as with offsets in bytes."""
+        at = torch.nonzero((self.coverage(part) & 1).reshape(-1)).flatten().tolist()
+        shape, dtype = self.kata.expected(self.arguments)[part]
+        step = math.gcd(*at)
+        if step < 2 or len(at) < 3 or self.size(part) > 2 * step * len(at):
+            return ""
+        if len(shape) > 1 and step % shape[-1] == 0:  # a column, rather
+            return ""
+        text = f"Of {step} elements in a row only the first is written"
+        if step == dtype.itemsize:
+            text += (
+                f", and {step} bytes is the size of an element of {short(dtype)}. Pointers and "
+                "offsets count elements, not bytes"
+            )
+        return text
 
     def undisturbed(self, cause: str = "offsets") -> None:
         """offsets: no two programs, nor two lanes of one, get in each other's way."""
@@ -611,6 +695,31 @@ class Run:
                     "offsets",
                     self._site_line("load"),
                 )
+
+    @property
+    def stores_nothing(self) -> bool:
+        """Whether programs ran, and none of them came to a store."""
+        if self.answer.error is not None or not any(x["ran"] for x in self.facts["launches"]):
+            return False
+        return all(site["op"] == "load" for site in self.facts["sites"])
+
+    def stores_something(self, concept: str) -> None:
+        """What only stores can show waits for one; that there is none is for the values to say."""
+        if self.stores_nothing:
+            text = "this counts once the kernel stores something (see values)"
+            raise Waits(text, concept)
+
+    def nothing_stored(self) -> tuple[str, int | None]:
+        """What to say where `stores_nothing`, and the line that is at fault if it can be told."""
+        kernel = self.launch["kernel"]
+        line = self.outline.returns(kernel)
+        cure = "tl.store(out_ptr + offsets, values, mask=mask) writes a block"
+        if line is None:
+            return f"no program comes to a tl.store: {cure}", None
+        return (
+            f"{kernel} returns something, and nobody gets it. A kernel returns nothing: {cure}",
+            line,
+        )
 
     @property
     def nothing_ran(self) -> bool:
@@ -719,6 +828,12 @@ class Run:
         line = self.writer_of(part)["lines"].get(storage) if self.facts["launches"] else None
         return line or self._site_line("store")
 
+    def _load_line(self, name: str) -> int | None:
+        """The first line that loads, if it can be told from this argument."""
+        lines = [s["line"] for s in self.facts["sites"] if s["op"] == "load"]
+        own = [n for n in lines if name and re.search(rf"\b{name}(?:_|\b)", self.outline.line(n))]
+        return next(iter(own + lines), None)
+
     def _site_line(self, op: str) -> int | None:
         lines = [s["line"] for s in self.facts["sites"] if s["op"] == op]
         return lines[-1] if lines else None
@@ -801,16 +916,61 @@ class Run:
         told = ("robust", f"The input {changed} is changed too.") if changed else None
         told = ("robust", f"{self.kata.launcher} returns {other} in its place.") if other else told
         told = told or self._suspect(part)
+        line = self._store_line(part) if self.lane == "trace" else None
+        misread, whose = ("", "") if told else self._misread(part)
+        if misread:
+            told = "layout", misread
+            if self.lane == "trace":
+                line = self.outline.offsets(self._load_line(whose))
         pattern = None if told else self._pattern(wrong, part)
         kind = Known if told or (pattern and pattern[0] == cause) else Wrong
         if pattern and (cause in OPEN_CAUSES or pattern[0] == cause):
             told = pattern
         elif pattern and pattern[0] == "offsets" and cause == "layout":
             told = cause, f"{pattern[1]} {OWN_STRIDES}"
+            line = self.outline.offsets(line)
         if told:
             cause, sentence = told
             text += f". {sentence}"
-        raise kind(text, cause, self._store_line(part) if self.lane == "trace" else None)
+        raise kind(text, cause, line)
+
+    def _misread(self, part: int) -> tuple[str, str]:
+        """What to say where arguments were read through other strides than their own, and whose.
+
+        Both are "" where that does not give these numbers.
+        """
+        named = zip(self.kata.parameters, self.arguments, strict=False)
+        strided = {
+            at: (name, tensor)
+            for at, (name, tensor) in enumerate(named)
+            if isinstance(tensor, torch.Tensor) and not tensor.is_contiguous()
+        }
+        if self.kata.choice is not None or not strided:
+            return "", ""
+        guesses = [
+            (name, {at: other}, f"{name} read {how}")
+            for at, (name, tensor) in strided.items()
+            for other, how in read_otherwise(tensor)
+        ]
+        if len(strided) > 1:
+            names = " and ".join(name for name, _ in strided.values())
+            plain = {at: next(iter(read_otherwise(t)))[0] for at, (_, t) in strided.items()}
+            guesses.append(("", plain, f"{names} read as if they were contiguous"))
+        for name, others, text in guesses:
+            if all(other is not None for other in others.values()):
+                asked = [others.get(at, value) for at, value in enumerate(self.asked)]
+                if self._gives(part, self.kata.reference, asked):
+                    return f"These are the numbers of {text}", name
+        return "", ""
+
+    def held_past_the_end(self) -> tuple[str, int | None]:
+        """What a load puts into lanes that are off, in words, and its line; "" where it is unknown."""
+        sites = [s for s in self.facts["sites"] if s["op"] == "load" and s["active"] < s["lanes"]]
+        other = sites[0].get("other") if sites else None
+        if not isinstance(other, str):
+            return "", None
+        at = sites[0]["line"]
+        return f"line {at} puts {other[:20] if other else 'nothing certain'} (other=)", at
 
     def _suspect(self, part: int) -> tuple[str, str] | None:
         """A mistake that gives exactly these numbers, from the kata's list of usual suspects."""
@@ -818,20 +978,25 @@ class Run:
         if got.numel() > 1 and bool((got == got.flatten()[0]).all()):
             return None  # one number all over, zero for instance, can come from anywhere
         for cause, sentence, formula in self.kata.suspects:
-            try:
-                other = formula(*self.asked)
-            except (RuntimeError, IndexError, ValueError, ArithmeticError):
-                continue  # some formulas fit some arguments only
-            other = other[part] if isinstance(other, tuple) else other
-            if other is None or other.shape != got.shape or torch.equal(other, self.want[part]):
-                continue
-            written = self.written(part) if self.lane == "trace" else None
-            if written is not None and not bool(written.any()):
-                return None  # where nothing is looked at, every formula fits
-            bound = self.bounds[part].nan_to_num(0.0, 0.0) + 1e-3 * other.abs()
-            if oracle.compare(got, other, bound, written) is None:
+            if self._gives(part, formula, self.asked):
                 return cause, sentence
         return None
+
+    def _gives(self, part: int, formula, asked: list) -> bool:
+        """Whether the numbers of a result are those of another formula, or of other arguments."""
+        got = self.got(part)
+        try:
+            other = formula(*asked)
+        except (RuntimeError, IndexError, ValueError, ArithmeticError):
+            return False  # some formulas fit some arguments only
+        other = other[part] if isinstance(other, tuple) else other
+        if other is None or other.shape != got.shape or torch.equal(other, self.want[part]):
+            return False
+        written = self.written(part) if self.lane == "trace" else None
+        if written is not None and not bool(written.any()):
+            return False  # where nothing is looked at, every formula fits
+        bound = self.bounds[part].nan_to_num(0.0, 0.0) + 1e-3 * other.abs()
+        return oracle.compare(got, other, bound, written) is None
 
     def _pattern(self, wrong: oracle.Mismatch, part: int) -> tuple[str, str] | None:
         """What the way in which the numbers are wrong gives away, whatever the kata."""
@@ -965,6 +1130,29 @@ class Run:
             if after != before:
                 return name
         return None
+
+
+def read_otherwise(tensor: torch.Tensor) -> list[tuple[torch.Tensor | None, str]]:
+    """What a strided tensor is, in fp64, where a kernel takes other strides for its own, and how.
+
+    First come those of a contiguous tensor. None where its memory does not reach that far.
+    """
+    plain, own = torch.empty(tensor.shape, device="meta").stride(), tensor.stride()
+    ways = [(plain, "as if it were contiguous: its strides take part in no offset")]
+    for axis, stride in enumerate(plain):
+        ways.append(((*own[:axis], stride, *own[axis + 1 :]), f"without its stride({axis})"))
+    if tensor.dim() == 2:
+        ways.append((own[::-1], "with its two strides in each other's place"))
+    room = tensor.untyped_storage().nbytes() // tensor.element_size() - tensor.storage_offset()
+    found: list[tuple[torch.Tensor | None, str]] = []
+    for strides, how in ways:
+        last = sum((n - 1) * s for n, s in zip(tensor.shape, strides, strict=True))
+        if last >= room or tuple(strides) == own:
+            found.append((None, how))
+            continue
+        read = torch.as_strided(tensor, tensor.shape, strides, tensor.storage_offset())
+        found.append((read.double() if read.is_floating_point() else read, how))
+    return found
 
 
 def card_text(text: str) -> str:

@@ -41,6 +41,7 @@ class Check:
     title: str = ""
     waits: bool = False  # failed only because what it builds on is not right yet
     stops: bool = False  # failed because the file raises an exception
+    gist: str = ""  # of a failure: its message, or what of it is the same in every case
 
     def decide(self, status: str, message: str = "", cause=None, line=None) -> None:
         """Settle the verdict. Raises ValueError for an unknown status."""

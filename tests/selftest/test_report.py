@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from grader import report
 from grader.progress import todos
+from grader.reasons import Stops
 from grader.report import first_line, next_step, paint, render
 from grader.scorecard import LEFT_OUT, TO_COME, Check, Scorecard
 
@@ -107,6 +108,26 @@ def test_as_above_means_the_message_right_above(file):
     page = render(card(file, *((c, 10, "failed", text) for c, text in said)), file, None)
     assert page.count("one\n") == 2
     assert "as above" not in page
+
+
+def test_an_exception_is_told_once_whatever_the_case(file):
+    said = [
+        ("grid", "n=1"),
+        ("offsets", "n=2"),
+        ("mask", ""),
+        ("values", "n=3"),
+        ("autotune", "n=4"),
+    ]
+    one = card(file, *((c, 10, "failed", "this waits") for c, _ in said))
+    for check, (_, case) in zip(one.checks, said, strict=True):
+        if case:
+            error = Stops("add(x, y) raises TypeError: no", "robust", 3, case)
+            check.stops, check.gist, check.message = True, error.gist, error.message
+    page = render(one, file, None)
+    assert page.count("raises TypeError") == 1
+    assert "TypeError: no (n=1)" in page
+    assert page.count("as above\n") == 2  # right below
+    assert page.count("as above, see grid\n") == 1  # with something else in between
 
 
 def test_what_fails_everything_comes_before_any_todo(file):
