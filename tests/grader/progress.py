@@ -163,7 +163,8 @@ def todo_around(file: Path, line: int) -> str:
 
     A region is the TODO's comment with the lines up to the next empty one.
     """
-    for text in reversed(read_lines(file)[:line]):
+    lines = read_lines(file)
+    for text in reversed(lines[:line] if line <= len(lines) else []):
         match = TODO.search(text)
         if match or not text.strip():
             return match[1] if match else ""

@@ -713,9 +713,9 @@ class Run:
         """What to say where `stores_nothing`, and the line that is at fault if it can be told."""
         kernel = self.launch["kernel"]
         line = self.outline.returns(kernel)
-        cure = "tl.store(out_ptr + offsets, values, mask=mask) writes a block"
+        cure = "tl.store(out_ptr + offsets, ...) writes a block"
         if line is None:
-            return f"no program comes to a tl.store: {cure}", None
+            return f"No program comes to a tl.store: {cure}", None
         return (
             f"{kernel} returns something, and nobody gets it. A kernel returns nothing: {cure}",
             line,

@@ -139,7 +139,7 @@ def test_a_kernel_that_returns_its_result_is_told_to_store_it(told):
 
 def test_a_kernel_without_a_store_is_told_so(told):
     assert (
-        "no program comes to a tl.store"
+        "No program comes to a tl.store"
         in told["neither returned nor stored"].failed("values").message
     )
 
