@@ -14,6 +14,7 @@ How a verdict comes about, in the order in which the data flows:
 `evidence`, `run`, `oracle`          what was seen: of one file, in one call of its launcher, and held
                      against an fp64 reference (`tensors` go as bytes, `reasons` are raised);
                      `outline` finds the lines of the file that a message points to
+`explain`, `guesses`   what an error means for the learner; which mistake gives just these numbers
 `sandbox`, `cell`    what a submission sees and may use where a class is graded: the nursery in
                      bubblewrap (judge side), each child in a cell of its own (worker side)
 `guard`, `signs`     what looks like deceit: replaced functions (worker side), words in the text

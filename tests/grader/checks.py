@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from . import hints
 from .evidence import Evidence, told_apart
+from .explain import explain, reason
 from .judge import Answer
 from .kata import Case
 from .outline import Outline
@@ -487,7 +488,7 @@ def runs(run: Run, concept: str) -> None:
     kernel, error = run.evidence, run.answer.error
     if error is None or run.config == kernel.base:
         return
-    text, _, line = run.reason(error)
+    text, _, line = reason(run, error)
     which = kernel.config_text(run.config, of=True)
     raise Wrong(f"{which} does not run: {text} ({run.case.name})", concept, line)
 
@@ -669,14 +670,8 @@ def compiled_launches(kernel: Evidence) -> list[dict]:
     launches: list[dict] = []
     for answer in answers:
         if "error" in answer:
-            Run(
-                kernel,
-                "compile",
-                Case("compile", {}, answer["case"], answer["launcher"]),
-                None,
-                [],
-                Answer(answer),
-            )._explain(answer["error"])
+            case = Case("compile", {}, answer["case"], answer["launcher"])
+            explain(Run(kernel, "compile", case, None, [], Answer(answer)), answer["error"])
         launches += [launch | {"case": answer["case"]} for launch in answer["launches"]]
     outline = Outline.of(kernel.file)
     for launch in launches:

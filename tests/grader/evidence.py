@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
+from .explain import explain
 from .judge import CARD_SECONDS, SET_UP_SECONDS, Child, Nursery
 from .kata import Case, Draw, Kata, Statement
 from .reasons import NotJudged, Wrong
@@ -419,7 +420,7 @@ class Evidence(Collected):
             if answer.error is not None:
                 name = child.request["launcher"]
                 case = Case("speed", {}, "at the size that speed is measured at", name)
-                Run(self, "speed", case, None, [], answer)._explain(answer.error)
+                explain(Run(self, "speed", case, None, [], answer), answer.error)
             if "refused" in answer.facts:
                 self._refuse(str(answer.facts["refused"])[:500])
             try:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from . import hints, oracle
+from . import guesses, oracle
+from .explain import CROWD, explain
 from .judge import Answer
 from .kata import Case
 from .outline import Outline
-from .reasons import Blame, Known, NotJudged, Stops, Unusable, Waits, Wrong
+from .reasons import Blame, Known, NotJudged, Waits, Wrong
 from .tensors import decode, short, storage_bytes, updated_from
 from .watch import as_written
 from .words import are, got_and_want, grid_text, outside_text, place, plural
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 SHARED = 0.85  # of the tiles that neighbours along one line load: so many at most if they share
 OWN_STRIDES = "Each tensor has strides of its own, the result too."
-CROWD = 8  # times the programs that there are blocks: so many are too many, if they do harm
 # Checks whose numbers can be wrong for many reasons. For the others the case itself is the reason,
 # unless the numbers are exactly those of a known mistake.
 OPEN_CAUSES = ("values", "robust", "precision")
@@ -202,7 +202,7 @@ class Run:
     def kernel_ran(self) -> None:
         """The launcher came back, and what it returns is the work of Triton kernels alone."""
         if self.answer.error is not None:
-            self._explain(self.answer.error)
+            explain(self, self.answer.error)
         foreign = self.facts.get("foreign", [])
         if foreign:
             for one in foreign[:3]:
@@ -302,158 +302,6 @@ class Run:
         ]
         text = f"The kernel writes to the input {stored[0]}, not to " if stored else ""
         return text and text + self.called(part)
-
-    def _explain(self, error: dict) -> None:
-        """Raise what an error of the file under test means for the learner."""
-        name, line = self.kata.launcher, error.get("line")
-        where, kind = error["where"], error.get("type", "")
-        text = f"{kind}: {error.get('message', '')}".strip().rstrip(":")
-        asserted = kind == "AssertionError" and where != "kernel" and self._says(line, "cuda")
-        said = ("not compiled with CUDA", "NVIDIA driver", "No CUDA GPUs", "No HIP GPUs")
-        no_card = asserted or any(words in text for words in said)
-        if no_card and self.lane in ("trace", "compile"):
-            text += ". Here the tensors are on the CPU: write device=x.device, and leave out "
-            text += "assertions about the device"
-        if where == "limit":
-            raise Unusable(f"{name} is not judged to its end: {error['message']}", "robust")
-        if where == "import":
-            raise Unusable(f"the file does not import. {text}", "robust", line)
-        if "missing" in error:
-            name, found = error["missing"], ", ".join(error["defined"]) or "nothing"
-            if error.get("found"):
-                raise Unusable(f"{name} is no function but of type {error['found']}", "robust")
-            raise Unusable(f"the file has no function {name}(...); it defines {found}", "robust")
-        if where == "tampering":
-            names = ", ".join(error["names"]) or "the grader"
-            raise Unusable(
-                f"the file replaces {names} while it is judged. No kernel needs that, and nothing "
-                "else about it can be judged",
-                "robust",
-            )
-        if where == "grader":
-            raise RuntimeError(f"the worker fails ({self.label}): {text}")
-        if where == "result":
-            raise Wrong(f"what {name} returns cannot be read: {text} ({self.label})", "robust")
-        if error.get("loading"):
-            how = "its import does not end" if where == "hang" else error["message"]
-            raise Unusable(f"the file does not import: {how}", "robust", line)
-        if where == "hang":
-            much = "far too much work"
-            if self.lane == "compile":
-                much = "too much to compile (many configs, blocks too large for so few warps)"
-            many, launched = self._many_programs()
-            if many:
-                raise Wrong(f"no answer in time ({self.label}): {many}", "grid", launched or line)
-            text = f"no answer in time ({self.label}): a loop that never ends, or {much}?"
-            raise Wrong(text, "robust", line)
-        if where == "crash":
-            if error.get("attack"):
-                raise Unusable(f"the file {error['message']}", "robust")
-            end = "had to be ended" if error.get("alive") else "died"
-            raise Wrong(
-                f"the process that ran {name} {end} ({self.label}): {error['message']}", "robust"
-            )
-        if where == "no-card":
-            raise NotJudged(f"the card cannot be used: {error['message']}")
-        if where == "card":
-            raise Wrong(
-                f"the card stops {name} ({self.label}): {error['message']}. {card_text(text)}",
-                "robust",
-                line,
-            )
-        if "cpu tensor" in text:
-            text += ". Allocate where the inputs are: device=x.device, or torch.empty_like(x)"
-        if "[CUDA]: invalid argument" in text:
-            text += ". A grid's second and third axis hold 65,535 programs at most"
-        if "grid_idx" in text:
-            raise Wrong(
-                "a kernel is called like a function. It is launched with its grid in square "
-                "brackets: kernel[grid](...)",
-                "grid",
-                line,
-            )
-        if kind == "AssertionError" and where == "kernel" and not error.get("language"):
-            raise Wrong(
-                f"the kernel stops itself: {error['message']} ({self.label})", "robust", line
-            )
-        beyond = kind == "NotImplementedError" and "compile" not in self.evidence.lanes_on
-        if (
-            where == "kernel"
-            and self.lane == "trace"
-            and not error.get("language")
-            and (beyond or self.evidence.compiler_accepts())
-        ):
-            raise NotJudged(
-                f"Triton's interpreter cannot run line {line} ({text}), the real compiler accepts "
-                "it: only a GPU can judge this"
-            )
-        place = "the kernel" if where == "kernel" else f"{name}({self.signature})"
-        text, cause, line = self.reason(error, text)
-        raise Stops(f"{place} raises {text}", cause, line, self.label)
-
-    def reason(self, error: dict, text: str = "") -> tuple[str, str, int | None]:
-        """What an exception means: in words, the concept, the line to mend.
-
-        Some slips raise far from where they are made, and only the whole text tells where that is.
-        `text`: type and message of the exception, where they were added to.
-        """
-        kind, line = error.get("type", ""), error.get("line")
-        text = text or f"{kind}: {error.get('message', '')}".strip().rstrip(":")
-        if hints.CONFIGS in text:
-            return text, "autotune", self.outline.configs() or line
-        if re.search(hints.MISNAMED, text):
-            misnamed = self.outline.misnamed(*self._config_at_hand())
-            if misnamed:
-                return f"{kind}: {misnamed}", "autotune", self.outline.configs() or line
-        unknown = re.search(r"NameError: name '(\w+)' is not defined", text)
-        if unknown and error.get("where") != "kernel":
-            meant = self.outline.unknown(unknown[1], line)
-            text = f"NameError: {meant}" if meant else text
-        return text, _cause_of(text), line
-
-    def _config_at_hand(self) -> tuple[str, list[str]] | tuple[()]:
-        """The kernel and the names that this call's config sets, () where there is no tuner."""
-        try:  # facts beside an error have not been looked through
-            tuner = self.facts["tuners"][0]
-            configs = tuner["configs"]
-            names = configs[min(self.config or 0, len(configs) - 1)]["kwargs"]
-            return str(tuner["kernel"]), [str(name)[:80] for name in names][:30]
-        except (KeyError, IndexError, TypeError):
-            return ()
-
-    def _many_programs(self) -> tuple[str, int | None]:
-        """What to say of a call that does not end, if it has far too many programs, and the line.
-
-        Either the grid has more of them than there are blocks, or the blocks are too small.
-        """
-        try:  # facts beside an error have not been looked through
-            launch = self.facts["launches"][-1]
-            programs, block = int(launch["programs"]), launch["block"]
-            lanes = math.prod(block) if block else 0
-            needed = self.programs_needed({"block": block if lanes > 1 else []})
-            usual = self.programs_needed({"block": []})
-            own = self.programs_needed({"block": block}) if lanes else 0
-            grid, line = grid_text(launch), self.outline.launches(str(launch["kernel"]))
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError):
-            return "", None
-        if self.lane != "trace" or programs < CROWD * max(usual, 1):
-            return "", None
-        if programs <= own:
-            few = math.prod(self.kata.usual_block)
-            return (
-                f"the grid {grid} starts {plural(programs, 'program')}, each with a block of "
-                f"{plural(lanes, 'element')}. {usual:,} with {few:,} would do: make the block larger",
-                line,
-            )
-        return (
-            f"the grid {grid} starts {plural(programs, 'program')}, where {needed:,} would do, one "
-            "a block. A grid counts blocks, not elements",
-            line,
-        )
-
-    def _says(self, line: int | None, word: str) -> bool:
-        """Whether this line of the file under test holds a word."""
-        return word in self.outline.line(line)
 
     @cached_property
     def outline(self) -> Outline:
@@ -915,14 +763,14 @@ class Run:
         changed, other = self.changed_input(), self._returned_instead(part)
         told = ("robust", f"The input {changed} is changed too.") if changed else None
         told = ("robust", f"{self.kata.launcher} returns {other} in its place.") if other else told
-        told = told or self._suspect(part)
+        told = told or guesses.suspect(self, part)
         line = self._store_line(part) if self.lane == "trace" else None
-        misread, whose = ("", "") if told else self._misread(part)
+        misread, whose = ("", "") if told else guesses.misread(self, part)
         if misread:
             told = "layout", misread
             if self.lane == "trace":
                 line = self.outline.offsets(self._load_line(whose))
-        pattern = None if told else self._pattern(wrong, part)
+        pattern = None if told else guesses.pattern(self, wrong, part)
         kind = Known if told or (pattern and pattern[0] == cause) else Wrong
         if pattern and (cause in OPEN_CAUSES or pattern[0] == cause):
             told = pattern
@@ -934,35 +782,6 @@ class Run:
             text += f". {sentence}"
         raise kind(text, cause, line)
 
-    def _misread(self, part: int) -> tuple[str, str]:
-        """What to say where arguments were read through other strides than their own, and whose.
-
-        Both are "" where that does not give these numbers.
-        """
-        named = zip(self.kata.parameters, self.arguments, strict=False)
-        strided = {
-            at: (name, tensor)
-            for at, (name, tensor) in enumerate(named)
-            if isinstance(tensor, torch.Tensor) and not tensor.is_contiguous()
-        }
-        if self.kata.choice is not None or not strided:
-            return "", ""
-        guesses = [
-            (name, {at: other}, f"{name} read {how}")
-            for at, (name, tensor) in strided.items()
-            for other, how in read_otherwise(tensor)
-        ]
-        if len(strided) > 1:
-            names = " and ".join(name for name, _ in strided.values())
-            plain = {at: next(iter(read_otherwise(t)))[0] for at, (_, t) in strided.items()}
-            guesses.append(("", plain, f"{names} read as if they were contiguous"))
-        for name, others, text in guesses:
-            if all(other is not None for other in others.values()):
-                asked = [others.get(at, value) for at, value in enumerate(self.asked)]
-                if self._gives(part, self.kata.reference, asked):
-                    return f"These are the numbers of {text}", name
-        return "", ""
-
     def held_past_the_end(self) -> tuple[str, int | None]:
         """What a load puts into lanes that are off, in words, and its line; "" where it is unknown."""
         sites = [s for s in self.facts["sites"] if s["op"] == "load" and s["active"] < s["lanes"]]
@@ -971,71 +790,6 @@ class Run:
             return "", None
         at = sites[0]["line"]
         return f"line {at} puts {other[:20] if other else 'nothing certain'} (other=)", at
-
-    def _suspect(self, part: int) -> tuple[str, str] | None:
-        """A mistake that gives exactly these numbers, from the kata's list of usual suspects."""
-        got = self.got(part)
-        if got.numel() > 1 and bool((got == got.flatten()[0]).all()):
-            return None  # one number all over, zero for instance, can come from anywhere
-        for cause, sentence, formula in self.kata.suspects:
-            if self._gives(part, formula, self.asked):
-                return cause, sentence
-        return None
-
-    def _gives(self, part: int, formula, asked: list) -> bool:
-        """Whether the numbers of a result are those of another formula, or of other arguments."""
-        got = self.got(part)
-        try:
-            other = formula(*asked)
-        except (RuntimeError, IndexError, ValueError, ArithmeticError):
-            return False  # some formulas fit some arguments only
-        other = other[part] if isinstance(other, tuple) else other
-        if other is None or other.shape != got.shape or torch.equal(other, self.want[part]):
-            return False
-        written = self.written(part) if self.lane == "trace" else None
-        if written is not None and not bool(written.any()):
-            return False  # where nothing is looked at, every formula fits
-        bound = self.bounds[part].nan_to_num(0.0, 0.0) + 1e-3 * other.abs()
-        return oracle.compare(got, other, bound, written) is None
-
-    def _pattern(self, wrong: oracle.Mismatch, part: int) -> tuple[str, str] | None:
-        """What the way in which the numbers are wrong gives away, whatever the kata."""
-        got, want = wrong.got.double(), wrong.want.double()
-        seen = torch.ones_like(wrong.wrong)
-        if self.lane == "trace":
-            seen = self.written(part)
-        if bool((got[seen].isnan() & ~want[seen].isnan()).any()):
-            return None
-        finite = seen & want.isfinite() & got.isfinite()
-        if not bool(finite.any()):
-            return None
-        scale = want[finite].abs().clamp(min=1e-30)
-        relative = float((wrong.error[finite] / scale).median())
-        worst = float(wrong.error[finite].max() / scale.max())
-        if not wrong.got.dtype.is_floating_point and worst < 2**-20:
-            return "precision", "Whole numbers lost their last bits on the way through fp32."
-        if wrong.got.dtype.is_floating_point and 3e-5 < relative < 2**-7 and worst < 2**-6:
-            return (
-                "precision",
-                f"They are off by about {worst:.0e} of the largest: some step is done in a lower "
-                "precision than fp32.",
-            )
-        if wrong.got.dtype == torch.float32 and 2**-20 < relative <= 3e-5 and worst < 3e-5:
-            return (
-                "precision",
-                f"They are off by about {worst:.0e} of the largest, more than any order of an fp32 "
-                "sum would be: some step keeps fewer digits than fp32.",
-            )
-        if got.numel() > 2 and got.numel() == int(seen.sum()) and wrong.count > 1:
-            off = wrong.wrong & finite
-            a, b = got[wrong.wrong].sort().values, want[wrong.wrong].sort().values
-            spread = (
-                self.bounds[part][off].amax() + 1e-6 * want[off].abs().amax() if off.any() else 0
-            )
-            moved = bool((wrong.error[off] > spread).any())  # more than a last bit or two
-            if moved and bool(((a == b) | ((a - b).abs() <= spread)).all()):
-                return "offsets", "The right numbers stand in the wrong places."
-        return None
 
     # ---- the contract ------------------------------------------------------------------------
 
@@ -1130,41 +884,3 @@ class Run:
             if after != before:
                 return name
         return None
-
-
-def read_otherwise(tensor: torch.Tensor) -> list[tuple[torch.Tensor | None, str]]:
-    """What a strided tensor is, in fp64, where a kernel takes other strides for its own, and how.
-
-    First come those of a contiguous tensor. None where its memory does not reach that far.
-    """
-    plain, own = torch.empty(tensor.shape, device="meta").stride(), tensor.stride()
-    ways = [(plain, "as if it were contiguous: its strides take part in no offset")]
-    for axis, stride in enumerate(plain):
-        ways.append(((*own[:axis], stride, *own[axis + 1 :]), f"without its stride({axis})"))
-    if tensor.dim() == 2:
-        ways.append((own[::-1], "with its two strides in each other's place"))
-    room = tensor.untyped_storage().nbytes() // tensor.element_size() - tensor.storage_offset()
-    found: list[tuple[torch.Tensor | None, str]] = []
-    for strides, how in ways:
-        last = sum((n - 1) * s for n, s in zip(tensor.shape, strides, strict=True))
-        if last >= room or tuple(strides) == own:
-            found.append((None, how))
-            continue
-        read = torch.as_strided(tensor, tensor.shape, strides, tensor.storage_offset())
-        found.append((read.double() if read.is_floating_point() else read, how))
-    return found
-
-
-def card_text(text: str) -> str:
-    """What to make of an error that costs the card's context."""
-    if "misaligned" in text:
-        return "An address is not a multiple of its element's size: are offsets counted in bytes?"
-    return "Some lane reads or writes far outside its tensor: look at offsets and mask"
-
-
-def _cause_of(text: str) -> str:
-    """The concept behind an exception's text, where the text tells."""
-    lower = text.lower()
-    if "grid" in lower:
-        return "grid"
-    return "robust"

@@ -21,6 +21,7 @@ from typing import Any, cast
 
 from .answers import plain
 from .evidence import Collected
+from .explain import explain
 from .judge import CARD_SECONDS, Answer, Child
 from .kata import Case, Draw, Statement
 from .reasons import NotJudged, Waits, Wrong
@@ -260,9 +261,8 @@ class Talk:
         """The agent came to an end by itself."""
         if self.answer.error is not None:
             # What a crash or a hang means is said as for any other kata.
-            Run(cast(Any, self.talks), "talk", self.case, None, [], self.answer)._explain(
-                self.answer.error
-            )
+            run = Run(cast(Any, self.talks), "talk", self.case, None, [], self.answer)
+            explain(run, self.answer.error)
 
     @property
     def end(self) -> str:
