@@ -170,7 +170,8 @@ TABLE = [
         "{error} comes from the autotuner's configs: leave it out of the launch",
     ),
     (
-        r"'(?:builtin_function_or_method|torch\.dtype|method_descriptor)' object has no attribute",
+        r"'(?:builtin_function_or_method|torch\.dtype|method_descriptor)' object has no attribute"
+        r"|Unsupported function referenced",
         r"\btorch\.(\w+)",
         "torch.{code} does not work inside a kernel: write what tl has, such as tl.float32 or "
         "tl.arange(0, BLOCK_SIZE)",
@@ -244,7 +245,7 @@ TABLE = [
         "passes them as arguments, such as n_elements",
     ),
     (
-        r"type of return operand",
+        r"type of return operand|failed to legalize operation 'tt\.return'",
         "",
         "a kernel returns nothing: it writes its result, tl.store(out_ptr + offsets, values)",
     ),
