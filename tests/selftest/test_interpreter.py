@@ -761,7 +761,11 @@ def test_histogram(traced, dtype):
         *("x", "n"),
     )
     x = torch.tensor([0, 1, 1, 7, 7, 7, 3, 0, 8, -1, 2, 2, 2, 2, 2, 2], dtype=dtype)
-    assert file(x, 8).out.tolist() == [4, 4, 0, 2, 0, 0, 0, 6]
+    seen = file(x, 8)
+    if dtype == torch.int64 and seen.error is not None:  # as Triton 3.9 has it
+        assert "only supports 32-bit integer input" in seen.error["message"]
+        return
+    assert seen.out.tolist() == [4, 4, 0, 2, 0, 0, 0, 6]
     assert file(x, 10).out.tolist() == [6, 4, 0, 2, 0, 0, 0, 8]
 
 
