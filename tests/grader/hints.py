@@ -15,7 +15,7 @@ from collections.abc import Sequence
 SEQUENCE = (
     r"object is not iterable|requires at least 2 values|Did you forget to add @triton\.jit"
     r"|does not support item assignment|Unsupported function referenced|unsupported tensor index"
-    r"|sum is not defined"
+    r"|sum is not defined|__setitem__ is not supported|arrays can be converted to Python scalars"
 )
 NO_NUMBER = (
     r"arrays can be converted to Python scalars|must be real number, not tensor"
@@ -23,6 +23,11 @@ NO_NUMBER = (
 )
 
 # Said in several places.
+ONE_TRUTH = (
+    "a block has no single truth value, so it cannot decide an `if` or a `while`. Combine blocks "
+    "with & | ~ (each comparison in parentheses) and choose between lanes with tl.where"
+)
+CHAINED = "comparisons cannot be chained in a kernel: write (a <= b) & (b < c) for a <= b < c"
 RANGE = "range() is for loops: tl.arange(0, BLOCK_SIZE) makes a block of whole numbers"
 CONFIGS = "configs is a list of triton.Config({...}, num_warps=...), not of plain dicts or numbers"
 # What comes of a config that sets what the kernel has no parameter for.
@@ -64,6 +69,22 @@ TABLE = [
         NO_NUMBER,
         r"\bmath\.(\w+)\(",
         "math.{code} takes one number, not a block: use Triton's own function, such as tl.exp",
+    ),
+    (
+        r"(?:int|float)\(\) argument must be|arrays can be converted to Python scalars",
+        r"(?<![\w.])(?:int|float)\((?![\"'])",
+        "Python's int() and float() convert nothing in a kernel: x.to(tl.int32) and x.to(tl.float32) "
+        "do",
+    ),
+    (
+        r"is not string",
+        r"\bprint\(",
+        'print in a kernel wants a text first, print("x =", x), or take it out again',
+    ),
+    (
+        r"Boolean value of Tensor with more than one value",
+        "",
+        ONE_TRUTH,
     ),
     (
         r"for @: 'tensor'|'MatMult'",
@@ -182,8 +203,8 @@ TABLE = [
         "an argument of the launch is a method, not a number: x.stride(0), with its brackets, is one",
     ),
     (
-        r"must be Tensor, not tensor",
-        "",
+        r"must be Tensor, not tensor|received an invalid combination of arguments",
+        r"\btorch\.\w",
         "functions of torch do not run inside a kernel: use operators and functions of tl",
     ),
     (
@@ -197,7 +218,7 @@ TABLE = [
         "tl.dot(a, b, acc) needs an acc with the rows of a and the columns of b",
     ),
     (
-        r"invalid operands of type pointer",
+        r"invalid operands of type pointer|cannot add pointers together",
         "",
         "a pointer is not the value it points at: read that with tl.load(x_ptr + offsets) first",
     ),
@@ -219,7 +240,7 @@ TABLE = [
     (
         r"simultaneous multiple comparison",
         "",
-        "comparisons cannot be chained in a kernel: write (a <= b) & (b < c) for a <= b < c",
+        CHAINED,
     ),
     (
         r"object of type '(?:int|float)' has no len\(\)",
@@ -272,6 +293,17 @@ TABLE = [
         "what PyTorch calls dim and keepdim is axis and keep_dims here: tl.{code}(x, axis=0)",
     ),
     (
+        r"axis (?!-?\d+ )[\s\S]*out of bounds|_semantic. argument must be provided",
+        r"\btl\.(max|min)\(",
+        "tl.{code} works along an axis of one block, tl.{code}(x, axis=0); tl.{code}imum(x, y) compares "
+        "two blocks lane by lane",
+    ),
+    (
+        r"axis (?!-?\d+ )[\s\S]*out of bounds|_semantic. argument must be provided",
+        r"\btl\.(sum|xor_sum|argmax|argmin|cumsum|cumprod|sort|flip)\(",
+        "tl.{code} works along an axis of one block, and the axis is a number: tl.{code}(x, axis=0)",
+    ),
+    (
         r"axis -?\d+ out of bounds|invalid axis -?\d+",
         "",
         "the block has no such axis: axes are counted from 0, and a block made by one tl.arange has "
@@ -292,7 +324,7 @@ TABLE = [
     (
         r"program_id\(\) missing \d+ required positional argument",
         "",
-        "tl.program_id takes the axis of the grid that it counts along: tl.program_id(axis=0)",
+        "tl.program_id takes the axis that it counts along: tl.program_id(axis=0)",
     ),
     (
         r"arange's range must be a power of 2",

@@ -336,16 +336,6 @@ def _patch_language_once() -> None:
     interp._patch_lang = lambda fn: Kept()
 
 
-# What the compiler says of these; the interpreter's Python would go on with one truth value.
-ONE_TRUTH = (
-    "a block has no single truth value, so it cannot decide an `if` or a `while`. Combine blocks "
-    "with & | ~ (each comparison in parentheses) and choose between lanes with tl.where"
-)
-CHAINED = (
-    "comparisons cannot be chained in a kernel: write (a <= b) & (b < c) instead of a <= b < c"
-)
-
-
 class _Rewriter(interp.ASTTransformer):
     """The interpreter's rewriting of a kernel's source, and the compiler's meaning of its logic.
 
@@ -419,7 +409,7 @@ def _not(value):
 
 
 def _chain():
-    raise ValueError(CHAINED)
+    raise ValueError(hints.CHAINED)
 
 
 def _no_loop(*bounds):
@@ -484,7 +474,7 @@ def _mend_logic(recorder, file: str) -> None:
         if data.size == 1:
             return bool(data.reshape(-1)[0])
         if sys._getframe(1).f_code.co_filename == file:
-            raise ValueError(ONE_TRUTH)
+            raise ValueError(hints.ONE_TRUTH)
         return True
 
     def patch(tensor, scope):

@@ -52,6 +52,16 @@ LINES = [
     ("x = x.to(torch.float16)", "such as tl.float32"),
     ("x = tl.load(x_ptr, offsets, mask=offsets < 8)", "offsets are added to the pointer"),
     ("x = x + x_ptr.numel()", "the launcher passes them as arguments"),
+    ("x_ptr[offsets] = x", "cannot be indexed like lists"),
+    ("x = torch.where(x > 0, x, 0.0)", "functions of torch do not run inside a kernel"),
+    ("x = torch.where(x > 0, True, False)", "functions of torch do not run inside a kernel"),
+    ("x = x_ptr + x_ptr", "read that with tl.load"),
+    ("x = tl.max(x, x)", "tl.maximum(x, y) compares two blocks"),
+    ("x = tl.sum(x, x)", "the axis is a number"),
+    ("x = x + int(x)", "x.to(tl.int32)"),
+    ("x = x + float(x)", "x.to(tl.float32)"),
+    ("if x > 0: x = x + 1", "no single truth value"),
+    ("x = tl.where(0 <= x < 1, x, 0.0)", "(a <= b) & (b < c)"),
     ("x = [a + b for a, b in zip(x, x)]", "operators work on all its lanes at once"),
 ]
 INTERNAL = ("_LoopIndex", "_semantic", "constexpr[", "MatMult", "Impl", "scalars", "Traceback")
@@ -122,6 +132,7 @@ def hints_arguments(file, *arguments):
             "triton.Config(BLOCK=64)",
             'triton.Config({"BLOCK": ...}, num_warps=4)',
         ),
+        ("int32[] is not string", "print(pid)", 'print("x =", x)'),
         ("RuntimeError: type of return operand 0 doesn't match", "return x", "tl.store(out_ptr"),
         (
             "ValueError: Conflicting meta-parameters: BLOCK. Make sure",
