@@ -694,7 +694,8 @@ def compiled_launches(kernel: Evidence) -> list[dict]:
             else:
                 text = f"the compiler rejects {what}: {error['type']}: {error['message']}"
             cause, line = "robust", error.get("line")
-            if of_config and hints.WARPS in text:
+            sized = hints.POWER in text and outline.sized_by(of_config, line)
+            if sized or (of_config and hints.WARPS in text):
                 cause, line = "autotune", outline.configs() or line
             raise Wrong(text, cause, line)
     launches = [x for x in launches if x["ok"]]

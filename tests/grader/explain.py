@@ -120,6 +120,10 @@ def reason(run: Run, error: dict, text: str = "") -> tuple[str, str, int | None]
         misnamed = run.outline.misnamed(*_config_at_hand(run))
         if misnamed:
             return f"{kind}: {misnamed}", "autotune", run.outline.configs() or line
+    if hints.POWER in text:
+        _, names = _config_at_hand(run) or ("", [])
+        if run.outline.sized_by(names, line):
+            return text, "autotune", run.outline.configs() or line
     unknown = re.search(r"NameError: name '(\w+)' is not defined", text)
     if unknown and error.get("where") != "kernel":
         meant = run.outline.unknown(unknown[1], line)

@@ -29,6 +29,10 @@ ONE_TRUTH = (
 )
 CHAINED = "comparisons cannot be chained in a kernel: write (a <= b) & (b < c) for a <= b < c"
 RANGE = "range() is for loops: tl.arange(0, BLOCK_SIZE) makes a block of whole numbers"
+POWER = (
+    "the size of a block must be a power of two (256, 512, 1024, ...): a mask takes care of sizes "
+    "that are none"
+)
 CONFIGS = "configs is a list of triton.Config({...}, num_warps=...), not of plain dicts or numbers"
 # What comes of a config that sets what the kernel has no parameter for.
 MISNAMED = (
@@ -329,8 +333,7 @@ TABLE = [
     (
         r"arange's range must be a power of 2",
         "",
-        "the size of a block must be a power of two (256, 512, 1024, ...): a mask takes care of "
-        "sizes that are none",
+        POWER,
     ),
     (
         r"'int' object is not iterable|\bzip is not defined|Unsupported|NotImplemented",
@@ -376,7 +379,8 @@ def grid_sizes(grid) -> tuple[int, ...]:
         cure = f" such as ({grid},)"
     elif isinstance(sizes, (list, tuple)) and any(isinstance(size, float) for size in sizes):
         cure = " such as (triton.cdiv(n_elements, BLOCK_SIZE),), which divides and rounds up"
-    raise TypeError(f"a grid must be a tuple of whole numbers{cure}, not {grid!r}")
+    asked = ": does a grid function return it?" if grid is None else ""
+    raise TypeError(f"a grid must be a tuple of whole numbers{cure}, not {grid!r}{asked}")
 
 
 def grid_function(error: Exception, names: list[str], parameters: Sequence[str] = ()) -> str:

@@ -119,6 +119,29 @@ class Outline:
                 return number
         return access
 
+    def sized_by(self, names: Sequence[str], line: int | None) -> bool:
+        """Whether this line makes a block whose size is one of these names, such as a config's."""
+        size = re.search(r"\btl\.arange\(\s*0\s*,\s*(\w+)\s*\)", self.line(line))
+        return size is not None and size[1] in names
+
+    def unmasked(self, access: int | None) -> bool:
+        """Whether this line has a load or store of a block that is given no mask, as far as one sees.
+
+        That a kernel masks nothing at all says little: then there may be none to give.
+        """
+        pieces = re.split(r"\btl\.(load|store)\(", self.line(access))
+        if len(pieces) != 3 or not any(re.search(r"\bmask\s*=", line) for line in self.lines):
+            return False
+        _, name, rest = pieces
+        depth, commas = 0, 0
+        for at, letter in enumerate(rest):
+            depth += (letter in "([{") - (letter in ")]}")
+            commas += letter == "," and depth == 0
+            if depth < 0:
+                named = re.search(r"\b(?:mask|boundary_check)\b", rest[:at])
+                return named is None and commas == (0 if name == "load" else 1)
+        return False
+
     def _found(self, pattern: str) -> int | None:
         for number, line in enumerate(self.lines, 1):
             if re.match(pattern, line):

@@ -636,13 +636,15 @@ class Run:
                 )
                 text += "offsets lead them to wrong places"
                 cause = "offsets"
+            elif self.outline.unmasked(events[0]["line"]) and events[0]["count"] > 1:
+                text += f". This tl.{events[0]['op']} is given no mask"
             raise Wrong(text, cause, events[0]["line"])
 
     def _led_astray(self, event: dict) -> bool:
-        """Whether lanes leave a tensor though no more of them are on than it has elements.
+        """Whether lanes leave a tensor though just as many of them are on as it has elements.
 
-        Without a mask there would be more. Those outside are missed inside: of the result some are
-        never written, of an input some are never read.
+        Without a mask there would be more, with most wrong ones fewer. Those outside are missed
+        inside: of the result some are never written, of an input some are never read.
         """
         results = {fact.get("storage") for fact in self.facts["result"]}
         tensor = next((b for b in self.facts["buffers"] if b["name"] == event["buffer"]), None)
@@ -651,7 +653,7 @@ class Run:
         here = (event["line"], event["op"])
         on = sum(s["active"] for s in self.facts["sites"] if (s["line"], s["op"]) == here)
         blame = self.blame()
-        if on > tensor["elements"] or (blame and blame.concept == "grid"):
+        if on != tensor["elements"] or (blame and blame.concept == "grid"):
             return False
         if event["op"] == "load":
             whole = all(x["ran"] == x["programs"] for x in self.facts["launches"])

@@ -254,6 +254,7 @@ def test_where_nothing_is_written_one_concept_is_at_fault(cards, name, concept, 
     assert said in failed(cards[name])[concept]
     assert {c.concept for c in wrong if not c.waits} <= {concept, "mask"}
     assert f"counts once {concept} is right" in failed(cards[name])["offsets"]
+    assert "not at fault" not in failed(cards[name]).get("mask", "")
 
 
 @pytest.mark.parametrize("name", ["padding that counts", "a store without its mask"])
@@ -261,6 +262,8 @@ def test_what_lies_past_the_end_is_told_once(cards, name):
     wrong = [c for c in cards[name].checks if c.status == "failed"]
     assert {c.concept for c in wrong} >= {"mask", "layout"}
     assert {c.concept for c in wrong if not c.waits} == {"mask"}, failed(cards[name])
+    unmasked = "This tl.store is given no mask" in failed(cards[name])["mask"]
+    assert unmasked == (name == "a store without its mask")
 
 
 def test_a_known_mistake_is_told_although_the_mask_is_wrong_too(monkeypatch):

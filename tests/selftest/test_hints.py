@@ -165,7 +165,7 @@ def test_a_parameter_without_a_value_is_no_fault_of_the_grid():
         (8, "such as (8,), not 8"),
         (7.5, "triton.cdiv(n_elements, BLOCK_SIZE)"),
         ((7.5,), "triton.cdiv(n_elements, BLOCK_SIZE)"),
-        (None, "not None"),
+        (None, "not None: does a grid function return it?"),
         ({"x": 1}, "not {'x': 1}"),
     ],
 )

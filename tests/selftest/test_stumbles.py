@@ -38,6 +38,7 @@ SLIPS = {
     "another name in one config": (SCALE, "solutions", BOTH, ('{"BLOCK_SIZE": 512', '{"BLOCK": 512')),
     "another name in the stub": (SCALE, "exercises", TRACE, ('{"BLOCK_SIZE"', '{"BLOCK"')),
     "numbers for configs": (SCALE, "exercises", BOTH, (CONFIG, "[128, 256, 512, 1024]")),
+    "no power of two": (SCALE, "solutions", BOTH, ('{"BLOCK_SIZE": 512', '{"BLOCK_SIZE": 500')),
     "three warps": (SCALE, "solutions", BOTH, ("2048}, num_warps=4", "2048}, num_warps=3")),
     "a range, used later": (
         *(ADD, "solutions", BOTH),
@@ -166,6 +167,14 @@ def test_configs_that_are_none_are_looked_for_where_they_stand(told):
         assert "a list of triton.Config({...}" in check.message
         assert (check.cause, check.line) == ("autotune", one.line("CONFIGS = ["))
     assert "in TODO(autotune)" in one.next
+
+
+def test_a_size_of_a_config_is_looked_for_where_the_configs_stand(told):
+    one = told["no power of two"]
+    for said in (one.failed("autotune"), one.failed("robust", "compile")):
+        assert "must be a power of two" in said.message
+        assert "BLOCK_SIZE=500" in said.message
+        assert said.line == one.line("CONFIGS = [")
 
 
 def test_warps_that_the_compiler_refuses_cost_autotune_too(told):
@@ -319,6 +328,26 @@ def test_an_outline_names_lines():
     assert outline.offsets(at["tl.load"]) == at["rows ="]
     assert outline.unknown("B", at["kernel["]).endswith("so the launch leaves it out")
     assert outline.misnamed("kernel", ["BB"]).endswith("Is B meant?")
+
+
+@pytest.mark.parametrize(
+    ("line", "unmasked"),
+    [
+        ("x = tl.load(x_ptr + offsets).to(tl.float32)", True),
+        ("tl.store(out_ptr + (rows[:, None] + cols), tl.where(x > 0, x, 0))  # mask", True),
+        ("tl.store(out_ptr + offsets, x, mask=mask)", False),
+        ("tl.store(out_ptr + offsets, x, offsets < n)", False),
+        ("x = tl.load(x_ptr + offsets, offsets < n)", False),
+        ("x = tl.load(block, boundary_check=(0,))", False),
+        ("x = tl.load(x_ptr + offsets,", False),
+        ("tl.store(out_ptr + offsets, tl.load(x_ptr + offsets))", False),
+        ("x = x_ptr + offsets", False),
+    ],
+)
+def test_an_outline_sees_where_a_mask_is_left_out(line, unmasked):
+    text = f"x = tl.load(x_ptr, mask=mask)\n{line}"
+    assert Outline(text).unmasked(2) == unmasked
+    assert not Outline(line.replace("mask", "m")).unmasked(1)  # where no mask is used at all
 
 
 @pytest.mark.parametrize("text", ["", "def kernel(", "@triton.autotune(", "\n" * 5, "x = tl.load("])
