@@ -90,10 +90,14 @@ def render(
             if check.status == "not-judged":
                 text = "not judged here: " + text
             indent = " " * (min(len(head), 24) if width >= 60 else 8)
+            above: list[str] = []
             for paragraph in text.splitlines():
-                lines += textwrap.wrap(
+                if len(above) > 1 and paragraph.strip() == "^":
+                    continue  # it would point into another line than its own
+                above = textwrap.wrap(
                     paragraph, width, initial_indent=indent, subsequent_indent=indent
                 )
+                lines += above
     if whole:
         failed = next(c for c in checks if c.status == "failed")
         where = f"line {failed.line}: " if failed.line else ""

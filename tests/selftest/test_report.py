@@ -54,6 +54,18 @@ MIXED = [
 ]
 
 
+@pytest.mark.parametrize("code", ["x = range(4)", "x = range(pid * BLOCK_SIZE, BLOCK_SIZE)" * 3])
+def test_a_caret_stands_below_its_line_or_nowhere(file, monkeypatch, code):
+    monkeypatch.setenv("COLUMNS", "88")
+    message = f"range() is for loops\n    {code}\n        ^"
+    page = render(card(file, ("grid", 20, "failed", message, 5)), file, None).splitlines()
+    at = next(n for n, line in enumerate(page) if "x = range" in line)
+    whole = page[at].endswith(code)
+    assert whole == (len(code) < 50)
+    assert (page[at + 1].strip() == "^") == whole
+    assert any(line.strip() == "^" for line in page) == whole
+
+
 def test_a_mixed_page_in_the_order_of_the_concepts(file, monkeypatch):
     monkeypatch.setenv("COLUMNS", "88")
     page = render(card(file, *MIXED), file, None)
