@@ -21,10 +21,11 @@ LEVELS = 3
 # The first two levels on each concept, whatever the kata.
 GENERAL = {
     "grid": (
-        "How many blocks are there at the size that the report names, and how many programs does "
-        "your grid start? Mind a last block that is not full.",
-        "`triton.cdiv(a, b)` divides and rounds up. A grid is a tuple with a number for each axis, "
-        "and `tl.program_id(axis)` counts along it.",
+        "What is the share of one program: a block, a tile, a whole row? How many shares are there "
+        "at the size that the report names, and how many programs does your grid start?",
+        "A grid is a tuple with a number for each axis, and `tl.program_id(axis)` counts along it. "
+        "If each row has its program, there are as many as rows; if an axis is cut into blocks, "
+        "`triton.cdiv(a, b)` divides and rounds up, for a last block that is not full.",
     ),
     "offsets": (
         "Write down, for program 2, the first element that it should have, and the first that it "

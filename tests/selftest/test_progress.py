@@ -386,6 +386,15 @@ def test_a_lesson_by_concept():
     assert three["grid"] == "Two lines:\n\n```python\na = 1\ngrid = (a,)\n```"
 
 
+def test_where_each_row_has_its_program_the_hints_on_the_grid_speak_of_rows():
+    lessons = (page.read_text() for page in (PROJECT / "exercises").glob("*/README.md"))
+    rows = [text for text in lessons if "\ngrid = (n_rows,)\n" in text]
+    assert rows
+    for lesson in rows:
+        for level in (1, 2):
+            assert "row" in clues.hint(lesson, "grid", level)
+
+
 def test_one_level_more_each_time_on_what_was_wrong(house):
     progress.record(judged(work(house), *HALF))
     told = [clues.show("01_one") for _ in range(4)]
