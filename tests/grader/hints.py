@@ -159,6 +159,11 @@ TABLE = [
         r"\bgrid\s*=(?!.*\blambda\b).*\b(?:meta|META|args|opt)\[",
         "{error} is what a grid function is given: grid = lambda {error}: (...,)",
     ),
+    (
+        r"has no attribute '(?:inf|nan)'|name '\w+' is not defined",
+        r"\b(?:tl|math|np|numpy)\.(inf|nan)\b",
+        'in a kernel this number is written float("{code}")',
+    ),
     (r"num_warps must be a power of 2", "", WARPS),
     (
         r"arange's arguments must be of type tl\.constexpr",

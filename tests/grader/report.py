@@ -60,7 +60,7 @@ def render(
     name = max((len(c.concept) for c in checks), default=0)
     same = {c.gist or c.message for c in checks if c.status == "failed"}
     last = ""  # what the failure before said
-    told: dict[str, str] = {}  # what stops the file: the concept that it was first told of
+    told: dict[str, str] = {}  # what was said: the concept that it was first said of
     whole = len(same) == 1 and sum(c.status == "failed" for c in checks) > 2
     for check in checks:
         points = f"{check.points}/{check.max_points}"
@@ -80,7 +80,7 @@ def render(
             gist = check.gist or text
             if gist == last:
                 text = AS_ABOVE
-            elif check.stops and gist in told:
+            elif gist in told and (check.stops or check.lane == "compile"):
                 text = f"{AS_ABOVE}, see {told[gist]}"
             told.setdefault(gist, check.concept)
             last = gist

@@ -56,6 +56,7 @@ LINES = [
     ("x = torch.where(x > 0, x, 0.0)", "functions of torch do not run inside a kernel"),
     ("x = torch.where(x > 0, True, False)", "functions of torch do not run inside a kernel"),
     ("x = x_ptr + x_ptr", "read that with tl.load"),
+    ("x = tl.maximum(x, -tl.inf)", 'written float("inf")'),
     ("x = tl.max(x, x)", "tl.maximum(x, y) compares two blocks"),
     ("x = tl.sum(x, x)", "the axis is a number"),
     ("x = x + int(x)", "x.to(tl.int32)"),
@@ -132,6 +133,7 @@ def hints_arguments(file, *arguments):
             "triton.Config(BLOCK=64)",
             'triton.Config({"BLOCK": ...}, num_warps=4)',
         ),
+        ("NameError: name 'math' is not defined", "padding = -math.inf", 'float("inf")'),
         ("int32[] is not string", "print(pid)", 'print("x =", x)'),
         ("RuntimeError: type of return operand 0 doesn't match", "return x", "tl.store(out_ptr"),
         (

@@ -54,6 +54,20 @@ MIXED = [
 ]
 
 
+def test_what_the_compiler_rejects_is_told_once(file):
+    page = card(
+        file,
+        ("precision", 5, "failed", "the compiler rejects kernel", 5),
+        ("fusion", 5, "failed", "one more store"),
+        ("robust", 5, "failed", "the compiler rejects kernel", 5),
+    )
+    for check in page.checks:
+        check.lane = "compile"
+    text = render(page, file, None)
+    assert text.count("the compiler rejects kernel") == 1
+    assert "as above, see precision" in text
+
+
 @pytest.mark.parametrize("code", ["x = range(4)", "x = range(pid * BLOCK_SIZE, BLOCK_SIZE)" * 3])
 def test_a_caret_stands_below_its_line_or_nowhere(file, monkeypatch, code):
     monkeypatch.setenv("COLUMNS", "88")
