@@ -32,6 +32,7 @@ import math
 import operator
 import sys
 import types
+from collections.abc import Callable
 
 import numpy as np
 import triton
@@ -295,7 +296,17 @@ def _interpret_library() -> None:
             if isinstance(value, JITFunction):
                 if id(value) not in swapped:
                     swapped[id(value)] = interp.InterpretedFunction(value.fn)
-                setattr(owner, name, swapped[id(value)])
+                function = swapped[id(value)]
+                setattr(owner, name, function if owner is not tl.tensor else _method(function))
+
+
+def _method(function: Callable) -> Callable:
+    """What gives a function the block that it is asked of, x.sum(axis=0): none of Triton's own does."""
+
+    def call(self, *args, **kwargs):
+        return function(self, *args, **kwargs)
+
+    return call
 
 
 def _mark_methods() -> None:

@@ -75,6 +75,8 @@ def kernel(x_ptr, y_ptr, out_ptr, n, OP: tl.constexpr, BLOCK: tl.constexpr):
         r = libdevice.pow(x, y)
     elif OP == "methods":
         r = x.exp().log2().rsqrt()
+    elif OP == "methods of the library":
+        r = x - x.max() + x.sum(axis=0) + x.min(axis=0, keep_dims=True) + x.cumsum(0) + x.sigmoid()
     elif OP == "rsqrt":
         r = libdevice.rsqrt(x)
     elif OP == "log1p":
@@ -308,6 +310,10 @@ def test_library_function_or_loop(calculate, op, want):
         ("tanh", lambda x, y: x.tanh()),
         ("pow", torch.pow),
         ("methods", lambda x, y: x.exp().log2().rsqrt()),
+        (
+            "methods of the library",
+            lambda x, y: x - x.max() + x.sum() + x.min() + x.cumsum(0) + x.sigmoid(),
+        ),
         ("rsqrt", lambda x, y: x.rsqrt()),
         ("log1p", lambda x, y: x.log1p()),
         ("divide", lambda x, y: x / y),
