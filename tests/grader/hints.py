@@ -310,7 +310,8 @@ TABLE = [
     (
         r"axis (?!-?\d+ )[\s\S]*out of bounds|_semantic. argument must be provided",
         r"\btl\.(sum|xor_sum|argmax|argmin|cumsum|cumprod|sort|flip)\(",
-        "tl.{code} works along an axis of one block, and the axis is a number: tl.{code}(x, axis=0)",
+        "tl.{code} works along an axis of one block, which its second argument names: "
+        "tl.{code}(x, axis=0)",
     ),
     (
         r"axis -?\d+ out of bounds|invalid axis -?\d+",
