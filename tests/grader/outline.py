@@ -68,6 +68,14 @@ class Outline:
         """The line on which a kernel is launched."""
         return self._found(rf"\s+.{{,200}}\b{re.escape(function)}\s*\[")
 
+    def only_launch(self) -> int | None:
+        """The line of the one launch in the file, None where there are several kernels or launches."""
+        kernels = self.kernels()
+        line = self.launches(kernels[0]) if len(kernels) == 1 else None
+        later = Outline("")
+        later.lines = self.lines[line or 0 :]
+        return None if line is None or later.launches(kernels[0]) else line
+
     def configs(self) -> int | None:
         """The line on which the configs of the (first) autotuner begin."""
         start = self._found(r"\s*@(?:\w+\.)*autotune\(")

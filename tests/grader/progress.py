@@ -6,7 +6,6 @@ written in one step, and one that cannot be read is kept aside. Imports nothing 
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import hashlib
 import json
@@ -169,17 +168,6 @@ def todo_around(file: Path, line: int) -> str:
         if match or not text.strip():
             return match[1] if match else ""
     return ""
-
-
-def launch_line(file: Path) -> int | None:
-    """The line of the one kernel launch, `kernel[grid](...)`, in a file; None if it has several."""
-    try:
-        tree = ast.parse("\n".join(read_lines(file)))
-    except (SyntaxError, ValueError):
-        return None
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    lines = [call.lineno for call in calls if isinstance(call.func, ast.Subscript)]
-    return lines[0] if len(lines) == 1 else None
 
 
 def first_todo(file: Path, wrong: Sequence[str] = ()) -> tuple[int, str, str] | None:

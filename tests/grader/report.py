@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import progress, status
+from .outline import Outline
 from .progress import command
 from .scorecard import LEFT_OUT, ORDER, TO_COME, Scorecard
 from .words import lines_of
@@ -164,7 +165,7 @@ def next_step(card: Scorecard, checks: list, file: Path, lesson: Path | None) ->
         return (
             f"Next: line {first.line} of {shown(file)}. It stops there, though not at every size."
         )
-    line = first.line or (progress.launch_line(file) if concept == "grid" else None)
+    line = first.line or (Outline.of(file).only_launch() if concept == "grid" else None)
     at = f", line {line} of" if line else ", in"
     inside = progress.todo_around(file, line or 0)
     within = f", in TODO({inside})" if inside else ""

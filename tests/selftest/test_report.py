@@ -208,11 +208,12 @@ def test_without_a_todo_it_points_to_the_line_and_the_lesson(file, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("launches", "said"), [(1, "Next: grid, line 2 of"), (2, "Next: grid, in")]
+    ("launches", "said"), [(1, "Next: grid, line 6 of"), (2, "Next: grid, in")]
 )
 def test_a_grid_at_fault_points_to_the_one_launch(file, monkeypatch, launches, said):
     monkeypatch.chdir(file.parent.parent)
-    file.write_text("def add(x):\n" + "    kernel[(1,)](x)\n" * launches)
+    kernel = "@triton.jit\ndef kernel(x):\n    pass\n\n"
+    file.write_text(f"{kernel}def add(x):\n" + "    kernel[(1,)](x)\n" * launches)
     assert step(card(file, ("grid", 20, "failed", "g")), file).startswith(said)
 
 
