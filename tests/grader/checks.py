@@ -583,8 +583,8 @@ def never_read(run: Run, name: str) -> int:
     """How many elements of a parameter no kernel reads."""
     run.kernel_ran()
     read = sum(b["read"] for b in run.facts["buffers"] if b["name"] == name)
-    tensor = run.arguments[run.kata.parameters.index(name)]
-    return tensor.numel() - read if hasattr(tensor, "numel") else 0
+    given = dict(zip(run.kata.parameters, run.arguments, strict=False))  # some may be left out
+    return given[name].numel() - read if hasattr(given.get(name), "numel") else 0
 
 
 def writes_all(run: Run) -> None:
