@@ -210,15 +210,15 @@ def right_past_the_end(run: Run) -> None:
     except Wrong as wrong:
         if wrong.cause != "mask":
             raise
+        held, line = run.held_past_the_end()
         why = "what do the lanes past the end hold (other=...), and what comes of it?"
+        if held:
+            why = f"in the lanes past the end {held}, and what comes of that?"
         for name in run.kata.parameters:
             unread = never_read(run, name)
             if unread > 0:
                 text = f"{plural(unread, 'element')} of {name} {are(unread)} never read"
                 why = f"{text}: is the last block, which is not full, left out?"
-        held, line = run.held_past_the_end()
-        if held and "never read" not in why:
-            why = f"in the lanes past the end {held}, and what comes of that?"
         text = f"{wrong.message.removesuffix('.')}. Sizes that fill their blocks are right"
         raise Wrong(f"{text}: {why}", "mask", line or wrong.line) from None
 

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+import triton
 
 # Before the grader is loaded, here and in what the tests start: no progress of anybody is touched.
 os.environ["KATAS_PROGRESS"] = os.path.join(tempfile.mkdtemp(prefix="katas-progress-"), "p.json")
@@ -120,6 +121,13 @@ def traced(nursery, tmp_path_factory):
     yield make
     for one in made:
         one.child.stop()
+
+
+@pytest.fixture(scope="session")
+def triton_version() -> tuple[int, int]:
+    """What differs from one Triton to the next is expected of each as it is."""
+    major, minor = triton.__version__.split(".")[:2]
+    return int(major), int(minor)
 
 
 def bf16(*values: float) -> torch.Tensor:

@@ -244,7 +244,7 @@ HOSTILE = {
         "        except Exception: pass",
         "no answer in time",
     ),
-    "flood of words": ("print('x' * 10_000_000); return 'done'", "returns|no answer in time"),
+    "flood of words": ("print('x' * 1_000_000); return 'done'", "returns"),
     "large request": (
         "client.chat.completions.create(model=model, messages=messages * 100_000)",
         "there is no request|no answer in time",
