@@ -117,6 +117,19 @@ class EndOfLaunch(BaseException):
     """Ends a launch early; not an Exception, so that the interpreter lets it through."""
 
 
+def as_it_lies(addresses: np.ndarray) -> list[int]:
+    """The shape of a tile, the axis first along which its elements lie farther apart in memory.
+
+    That is [rows, columns] of a matrix, also where the kernel holds the tile's transpose.
+    """
+    shape = list(addresses.shape)
+    if len(shape) == 2 and min(shape) > 1:
+        first, down, right = (int(addresses[at]) for at in ((0, 0), (1, 0), (0, 1)))
+        if 0 < abs(down - first) < abs(right - first):
+            shape.reverse()
+    return shape
+
+
 class Recorder:
     """The record of one call of a launcher; `facts()` is its JSON form."""
 
@@ -194,7 +207,7 @@ class Recorder:
             "atomics": 0,
             "most": {},  # buffer -> active store lanes of the busiest program
             "widest": {},  # the same, masked lanes too
-            "block": [],  # shape of the largest store
+            "block": [],  # shape of the largest store, see `as_it_lies`
             "loads": {},  # buffer -> shape of its largest load
             "lines": {},  # buffer -> line of its latest store
             "reach": {},  # buffer -> elements between the ends of a load, or its active lanes if fewer
@@ -337,7 +350,8 @@ class Recorder:
         if picked.size == 0:
             nearest = self._nearest(flat)
             if op == "store":
-                self._masked_off(flat, nearest, itemsize, addresses.shape)
+                self._masked_off(flat, nearest, itemsize)
+                self._count_store(nearest, addresses)
             if nearest is not None:
                 self._keep(op, line, nearest, addresses, mask)
             return mask
@@ -348,8 +362,8 @@ class Recorder:
         self._keep(op, line, buffer, addresses, mask)
         if op == "store":
             if not full:
-                self._masked_off(flat[~lanes], buffer, itemsize, None)
-            self._count_store(buffer, flat.size, addresses.shape)
+                self._masked_off(flat[~lanes], buffer, itemsize)
+            self._count_store(buffer, addresses)
             values = None if data is None else (data.reshape(-1) if full else data[mask])
             self._stored(buffer, picked, values, itemsize, line, (high - low) // itemsize + 1)
         else:
@@ -360,7 +374,7 @@ class Recorder:
             covered = min(picked.size, (high - low) // itemsize + 1)
             reach[buffer.name] = max(reach.get(buffer.name, 0), covered)
             if op == "atomic":  # it stores as well
-                self._count_store(buffer, flat.size, addresses.shape)
+                self._count_store(buffer, addresses)
             self._loaded(buffer, picked, itemsize, line, op)
         return mask
 
@@ -449,18 +463,18 @@ class Recorder:
         buffer.written[at] = True
         buffer.stored_bytes += picked.size * itemsize
 
-    def _count_store(self, buffer: Buffer, lanes: int, shape) -> None:
+    def _count_store(self, buffer: Buffer | None, addresses) -> None:
+        if buffer is None:
+            return
         widths = self._program_widths
-        widths[buffer.name] = widths.get(buffer.name, 0) + lanes
-        if lanes > math.prod(self._launch["block"] or [0]):
-            self._launch["block"] = list(shape)
+        widths[buffer.name] = widths.get(buffer.name, 0) + addresses.size
+        if addresses.size > math.prod(self._launch["block"] or [0]):
+            self._launch["block"] = as_it_lies(addresses)
 
-    def _masked_off(self, addresses, buffer: Buffer | None, itemsize, shape) -> None:
+    def _masked_off(self, addresses, buffer: Buffer | None, itemsize) -> None:
         """Note where masked-off store lanes pointed: a mask that drops elements shows there."""
         if buffer is None:
             return
-        if shape is not None:
-            self._count_store(buffer, addresses.size, shape)
         inside = (addresses >= buffer.start) & (addresses <= buffer.end - itemsize)
         buffer.masked_off[buffer.index(addresses[inside])] = True
 
@@ -504,13 +518,13 @@ class Recorder:
         for count, buffer in shares:
             here = mask & (addresses >= buffer.start) & (addresses <= buffer.end - itemsize)
             if op == "store":
-                self._count_store(buffer, addresses.size, addresses.shape)
+                self._count_store(buffer, addresses)
                 values = None if data is None else data[here]
                 self._stored(buffer, addresses[here], values, itemsize, line, count)
             else:
                 self._loaded(buffer, addresses[here], itemsize, line, op)
         if op == "store" and not shares:
-            self._count_store(owner, addresses.size, addresses.shape)
+            self._count_store(owner, addresses)
         return inside
 
     def _outside(self, op, line, buffer, side, count, distance) -> None:

@@ -36,6 +36,31 @@ def numbers(n, dtype=F32):
     return torch.arange(n, dtype=dtype)
 
 
+TURNED = """
+@triton.jit
+def kernel(x_ptr, out_ptr, M, N, TURN: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    rows, columns = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
+    if TURN:
+        places = rows[None, :] * N + columns[:, None]
+        mask = (rows[None, :] < M) & (columns[:, None] < N)
+    else:
+        places = rows[:, None] * N + columns[None, :]
+        mask = (rows[:, None] < M) & (columns[None, :] < N)
+    tl.store(out_ptr + places, tl.load(x_ptr + places, mask=mask), mask=mask)
+
+def run(x, turn):
+    out = torch.empty_like(x)
+    kernel[(1,)](x, out, *x.shape, TURN=turn, BLOCK_M=4, BLOCK_N=16)
+    return out
+"""
+
+
+@pytest.mark.parametrize("turn", [False, True])
+def test_the_block_has_the_rows_of_the_matrix_first_also_if_the_tile_is_turned(traced, turn):
+    seen = traced(TURNED, "x", "turn")(numbers(30).view(3, 10), turn)
+    assert seen.launches[0]["block"] == [4, 16]
+
+
 # ---- out of bounds ------------------------------------------------------------------------------
 
 

@@ -69,7 +69,9 @@ def quantized_matmul_kernel(
     first = pid_k * share
     last = min(first + share, K // 8)
 
-    accumulator = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    # The tile's transpose, [columns, rows] of the result: of the first operand of tl.dot the tensor
+    # cores take 16 rows at a time, of the second 8 columns, and a may have few rows.
+    accumulator = tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32)
 
     # TODO(accumulate): go through all of the share. As it stands, only its first block is seen.
     for start in range(first, first + BLOCK_R, BLOCK_R):
@@ -80,13 +82,14 @@ def quantized_matmul_kernel(
 
         # TODO(mask): which elements of a exist, which rows of packed, which columns.
         a_mask = (offs_m[:, None] >= 0) & (offs_k[None, :] >= 0)
-        row_mask = rows[:, None] >= 0
-        col_mask = offs_n[None, :] >= 0
+        row_mask = rows >= 0
+        col_mask = offs_n >= 0
 
         # Lanes outside hold 0 in packed, which stands for -8; the 0 in a and scales is what counts.
         a = tl.load(a_ptr + offs_m[:, None] * K + offs_k[None, :], mask=a_mask, other=0.0)
-        packed_ptrs = packed_ptr + rows[:, None] * N + offs_n[None, :]
-        packed = tl.load(packed_ptrs, mask=row_mask & col_mask, other=0)
+        packed_ptrs = packed_ptr + rows[None, :] * N + offs_n[:, None]
+        packed_mask = row_mask[None, :] & col_mask[:, None]
+        packed = tl.load(packed_ptrs, mask=packed_mask, other=0)
 
         # TODO(layout): the row of scales for the first row of this block of packed, and for each of
         # its rows. As it stands, all of K is of the first group.
@@ -95,11 +98,11 @@ def quantized_matmul_kernel(
 
         # Where a block lies within a group, one row of scales serves all of it.
         if ONE_GROUP:
-            scales_ptrs = scales_ptr + first_group * N + offs_n[None, :]
-            scale = tl.load(scales_ptrs, mask=col_mask, other=0.0)
+            scales_ptrs = scales_ptr + first_group * N + offs_n
+            scale = tl.load(scales_ptrs, mask=col_mask, other=0.0)[:, None]
         else:
-            scales_ptrs = scales_ptr + groups[:, None] * N + offs_n[None, :]
-            scale = tl.load(scales_ptrs, mask=row_mask & col_mask, other=0.0)
+            scales_ptrs = scales_ptr + groups[None, :] * N + offs_n[:, None]
+            scale = tl.load(scales_ptrs, mask=packed_mask, other=0.0)
 
         # One tl.dot for each of the eight nibbles: nibble i of row r meets column 8r + i of a.
         parts = deal(a, BLOCK_M, BLOCK_R)
@@ -108,13 +111,13 @@ def quantized_matmul_kernel(
             weight = unpack(packed, i) * scale
 
             # The third argument is what the product is added to, in fp32.
-            accumulator = tl.dot(parts[i], weight, accumulator)
+            accumulator = tl.dot(weight, tl.trans(parts[i]), accumulator)
 
     # [SPLIT_K, M, N]: with one share the result itself, with several their sums, in fp32.
-    out_ptrs = out_ptr + (pid_k * M + offs_m[:, None]) * N + offs_n[None, :]
+    out_ptrs = out_ptr + (pid_k * M + offs_m[None, :]) * N + offs_n[:, None]
 
     # TODO(mask): which elements of the tile lie inside the result.
-    out_mask = (offs_m[:, None] >= 0) & (offs_n[None, :] >= 0)
+    out_mask = (offs_m[None, :] >= 0) & (offs_n[:, None] >= 0)
 
     tl.store(out_ptrs, accumulator.to(out_ptr.dtype.element_ty), mask=out_mask)
 
@@ -151,17 +154,19 @@ def quantized_matmul(a, packed, scales, group_size):
     if M == 0 or N == 0:
         return c
 
-    # tl.dot wants at least 16 of everything. A block of K is 128: 16 rows of packed. With few rows
-    # of a, what counts is how much of packed is on its way at once: narrow tiles, many stages.
-    BLOCK_M = min(max(triton.next_power_of_2(M), 16), 128)
-    BLOCK_N, BLOCK_R = (64 if BLOCK_M < 128 else 128), 16
-    num_warps, num_stages = (4, 5) if BLOCK_M < 128 else (8, 3)
+    # A block of K is 128: 16 rows of packed, the least that tl.dot takes. With few rows of a, what
+    # counts is how much of packed is on its way at once: small programs, and many. With many rows,
+    # a weight that was unpacked should meet as many of them as there are registers for.
+    least = 16 if torch.version.hip else 8  # AMD's matrix cores take 16 columns at a time
+    BLOCK_M, BLOCK_R = min(max(triton.next_power_of_2(M), least), 128), 16
+    BLOCK_N, num_warps = (128, 2) if BLOCK_M <= 16 else (256, 4 if BLOCK_M <= 64 else 8)
+    ONE_GROUP = group_size % (8 * BLOCK_R) == 0
 
     # A few rows of a make few tiles, and each of them is a long walk: several programs share it,
-    # until the card is full or the shares are down to 256 of K.
+    # until the card is full or the shares are down to 1024 of K.
     tiles = triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)
     SPLIT_K = 1
-    while tiles * SPLIT_K < 512 and K // SPLIT_K >= 512:
+    while tiles * SPLIT_K * num_warps < 2048 and K // SPLIT_K >= 2048:
         SPLIT_K *= 2
     out = c
     if SPLIT_K > 1:
@@ -183,9 +188,9 @@ def quantized_matmul(a, packed, scales, group_size):
         BLOCK_N=BLOCK_N,
         BLOCK_R=BLOCK_R,
         SPLIT_K=SPLIT_K,
-        ONE_GROUP=group_size % (8 * BLOCK_R) == 0,
+        ONE_GROUP=ONE_GROUP,
         num_warps=num_warps,
-        num_stages=num_stages,
+        num_stages=3 if ONE_GROUP else 2,  # a scale for every int32 is much to hold
     )
     if SPLIT_K > 1:
         add_grid = (triton.cdiv(M * N, 512),)
