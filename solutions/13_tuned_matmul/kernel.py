@@ -29,7 +29,7 @@ CONFIGS = [
     tile(64, 128, 64, num_warps=4, num_stages=4),
     tile(128, 128, 32, num_warps=4, num_stages=4),
     tile(128, 128, 64, num_warps=4, num_stages=4),
-    tile(128, 256, 64, num_warps=8, num_stages=3),
+    tile(128, 256, 32, num_warps=8, num_stages=4),
     tile(128, 256, 64, num_warps=8, num_stages=4, group=16),
 ]
 

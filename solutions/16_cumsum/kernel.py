@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 
 LARGEST_BLOCK = 4096
-BLOCKS_PER_PART = 8
+BLOCKS_PER_PART = 4
 ENOUGH_ROWS = 1024
 
 
@@ -71,9 +71,10 @@ def cumsum_kernel(
     PARTS: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
 ):
-    # Again one program owns one part of one row. Here it walks it from left to right.
+    # Again one program owns one part of one row. Here it walks it from left to right. The first
+    # programs take the last parts: those were read last.
     row = tl.program_id(axis=0)
-    part = tl.program_id(axis=1)
+    part = tl.num_programs(axis=1) - 1 - tl.program_id(axis=1)
     parts = tl.arange(0, PARTS)
     first = part * blocks_per_part
 

@@ -18,26 +18,38 @@ import triton
 import triton.language as tl
 
 
-def route(topk_ids, n_experts, block_size, n_blocks):
-    """Who works on what: slots in the order of their experts, cut into blocks of one expert each.
+def route(topk_ids, n_experts):
+    """Slots in the order of their experts, and where in that order each expert's slots begin.
 
     Slot s is the s-th number of topk_ids: token s // k. Nothing comes back to the host, which would
-    have to wait for it; the number of blocks is a bound that was worked out without looking.
+    have to wait for it.
     """
     # order: all slots, those of expert 0 first. They begin at first_place[e] and end where those
     # of the next expert begin; an expert without a token has none.
     sorted_ids, order = torch.sort(topk_ids.flatten())
     experts = torch.arange(n_experts + 1, device=topk_ids.device, dtype=topk_ids.dtype)
     first_place = torch.searchsorted(sorted_ids, experts)
+    return order, first_place
 
+
+@triton.jit
+def find_expert(
+    pid_block, first_place_ptr, n_experts, EXPERTS: tl.constexpr, BLOCK_SIZE_T: tl.constexpr
+):
+    """The expert that a block belongs to, and the number of that expert's first block."""
     # Each expert gets as many blocks as its slots need; no block has slots of two.
-    blocks = (first_place.diff() + block_size - 1) // block_size
-    first_block = torch.cumsum(blocks, 0) - blocks
+    experts = tl.arange(0, EXPERTS)
+    mask = experts < n_experts
+    begin = tl.load(first_place_ptr + experts, mask=mask, other=0)
+    end = tl.load(first_place_ptr + experts + 1, mask=mask, other=0)
+    blocks = tl.cdiv(end - begin, BLOCK_SIZE_T)
 
-    # The expert of a block is the last one whose blocks begin at it or before.
-    numbers = torch.arange(n_blocks, device=topk_ids.device)
-    block_expert = torch.searchsorted(first_block, numbers, right=True) - 1
-    return order, first_place, first_block, block_expert
+    # The experts whose blocks all come before this one. A number past all blocks counts as one of
+    # the last expert's.
+    before = tl.cumsum(blocks, axis=0) <= pid_block
+    expert = tl.minimum(tl.sum(before.to(tl.int64), axis=0), n_experts - 1)
+    first_block = tl.sum(tl.where(experts < expert, blocks, 0), axis=0)
+    return expert, first_block
 
 
 @triton.jit
@@ -48,11 +60,11 @@ def expert_kernel(
     parts_ptr,
     order_ptr,
     first_place_ptr,
-    first_block_ptr,
-    block_expert_ptr,
+    n_experts,
     D_IN,
     D_OUT,
     TOP_K: tl.constexpr,
+    EXPERTS: tl.constexpr,
     BLOCK_SIZE_T: tl.constexpr,
     BLOCK_SIZE_OUT: tl.constexpr,
     BLOCK_SIZE_IN: tl.constexpr,
@@ -63,12 +75,12 @@ def expert_kernel(
     pid_block = tl.program_id(axis=1)
 
     # The expert of this block, and where its slots lie in the order.
-    expert = tl.load(block_expert_ptr + pid_block)
+    expert, first_block = find_expert(pid_block, first_place_ptr, n_experts, EXPERTS, BLOCK_SIZE_T)
     first = tl.load(first_place_ptr + expert)
     end = tl.load(first_place_ptr + expert + 1)
 
     # Which of its expert's blocks this one is, counted from 0.
-    block = pid_block - tl.load(first_block_ptr + expert)
+    block = pid_block - first_block
 
     # This block's places in the order.
     places = first + block * BLOCK_SIZE_T + tl.arange(0, BLOCK_SIZE_T)
@@ -185,7 +197,7 @@ def fused_moe(x, weights, topk_weights, topk_ids):
     n_blocks = min(n_slots // BLOCK_SIZE_T + E, n_slots)
 
     if n_blocks > 0:
-        routing = route(topk_ids, E, BLOCK_SIZE_T, n_blocks)
+        order, first_place = route(topk_ids, E)
 
         # One program for every block of slots and of columns.
         grid = (triton.cdiv(D_OUT, BLOCK_SIZE_OUT), n_blocks)
@@ -195,10 +207,13 @@ def fused_moe(x, weights, topk_weights, topk_ids):
             weights,
             topk_weights,
             parts,
-            *routing,
+            order,
+            first_place,
+            E,
             D_IN,
             D_OUT,
             TOP_K=k,
+            EXPERTS=triton.next_power_of_2(E),
             BLOCK_SIZE_T=BLOCK_SIZE_T,
             BLOCK_SIZE_OUT=BLOCK_SIZE_OUT,
             BLOCK_SIZE_IN=BLOCK_SIZE_IN,
