@@ -81,7 +81,7 @@ def expert_kernel(
 
     # TODO(offsets): which of its expert's blocks this one is, counted from 0. As it stands, every
     # block is the first.
-    block = 0
+    block = 0 * first_block
 
     # This block's places in the order.
     places = first + block * BLOCK_SIZE_T + tl.arange(0, BLOCK_SIZE_T)
