@@ -132,7 +132,7 @@ KATA = Kata(
         ),
         suspect("accumulate", "Only 128 of K are summed.", lambda q, k, s: (q - 8) * s * (k < 128)),
     ),
-    show=tiles(0.75, 1.25, 0.75),
+    show=dict(M=140, N=100, K=40, group_size=24),
     cases=(
         case("probe", M=20, N=70, K=40),
         case("full", **tiles(1, 1, 1)),
