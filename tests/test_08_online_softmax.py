@@ -108,7 +108,7 @@ KATA = Kata(
         case("extreme", R=7, C=128, kind="extreme"),
         case("extreme", R=7, C=128, dtype=F16, kind="extreme"),
         case("extreme", R=7, C=20_000, kind="extreme"),
-        case("sample", R=1100, C=1000, layout="padded"),
+        case("sample", R=70_000, C=17, layout="padded"),
         case("edge", R=0, C=64),
         case("edge", R=8, C=0),
         case("edge", R=1, C=1),

@@ -78,6 +78,15 @@ def waiting_lines(source: bytes) -> set[int]:
     return lines
 
 
+def _alike(at: np.ndarray, values, itemsize: int) -> bool:
+    """Whether lanes that store to the same element (numbers of elements, `at`) store the same."""
+    if values is None or len(values) != len(at):
+        return False
+    order = np.argsort(at, kind="stable")
+    bits = np.ascontiguousarray(values).view(np.dtype(f"u{itemsize}"))[order]
+    return not bool(((bits[1:] != bits[:-1]) & (np.diff(at[order]) == 0)).any())
+
+
 class Kept:
     """Accesses kept lane by lane, up to so many lanes: what a picture is made of (see `show`)."""
 
@@ -338,6 +347,8 @@ class Recorder:
             nearest = self._nearest(flat)
             if op == "store":
                 self._masked_off(flat, nearest, itemsize, addresses.shape)
+            elif op == "load":
+                self._skipped(flat, nearest, itemsize)
             if nearest is not None:
                 self._keep(op, line, nearest, addresses, mask)
             return mask
@@ -359,6 +370,8 @@ class Recorder:
             reach = self._launch["reach"]
             covered = min(picked.size, (high - low) // itemsize + 1)
             reach[buffer.name] = max(reach.get(buffer.name, 0), covered)
+            if op == "load" and not full:
+                self._skipped(flat[~lanes], buffer, itemsize)
             if op == "atomic":  # it stores as well
                 self._count_store(buffer, flat.size, addresses.shape)
             self._loaded(buffer, picked, itemsize, line, op)
@@ -441,7 +454,7 @@ class Recorder:
                 old = buffer.raw.view(unsigned)[at[others]]
                 new = np.ascontiguousarray(values[others]).view(unsigned)
                 buffer.conflicts += int(np.count_nonzero(old != new))
-        if span < picked.size:
+        if span < picked.size and not _alike(at, values, itemsize):
             self._hazard("collision", line, buffer, picked.size - span)
         if buffer.reader is not None:
             self._race(buffer, buffer.reader[at], line)
@@ -463,6 +476,16 @@ class Recorder:
             self._count_store(buffer, addresses.size, shape)
         inside = (addresses >= buffer.start) & (addresses <= buffer.end - itemsize)
         buffer.masked_off[buffer.index(addresses[inside])] = True
+
+    def _skipped(self, addresses, buffer: Buffer | None, itemsize) -> None:
+        """Note where masked-off load lanes pointed, in what the launcher was given."""
+        if buffer is None or buffer.kind != "input":
+            return
+        inside = (addresses >= buffer.start) & (addresses <= buffer.end - itemsize)
+        if inside.any():
+            if buffer.skipped is None:
+                buffer.skipped = np.zeros(buffer.elements, bool)
+            buffer.skipped[buffer.index(addresses[inside])] = True
 
     def _nearest(self, addresses) -> Buffer | None:
         return self.memory.find(int(addresses.min())) if addresses.size else None
@@ -602,6 +625,8 @@ class Recorder:
                     "written": int(np.count_nonzero(b.written)),
                     "twice": int(np.count_nonzero(b.twice)),
                     "conflicts": b.conflicts,
+                    "overwritten": b.overwritten,
+                    "dropped": b.dropped,
                     "loaded_bytes": b.loaded_bytes,
                     "stored_bytes": b.stored_bytes,
                 }
