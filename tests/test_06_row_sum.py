@@ -98,7 +98,7 @@ KATA = Kata(
         case("deep, half", R=3, C=32_768, dtype=F16),
         case("deep, half", R=2, C=32_768, dtype=BF16, kind="ones"),
         case("walk", R=1, C=131_072),
-        case("walk", R=1, C=200_000),
+        case("walk", R=1, C=177_000),
         case("ragged, deep", **times(3, 3, 5)),
         case("ragged, deep", R=3, C=20_011, kind="ones"),
         case("ragged, deep", R=2, C=100_000),

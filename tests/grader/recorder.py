@@ -292,12 +292,12 @@ class Recorder:
         if not hasattr(value, "untyped_storage"):
             return
         plain = name.removesuffix("_ptr").removesuffix("_desc") or name
+        # The kernel's x_ptr may be another tensor than the input x: arguments in a wrong order, say.
+        taken = any(b.name == plain and b.kind == "input" for b in self.memory.buffers)
         buffer = self.memory.known(value)
         if buffer is None:
-            self.memory.adopt(value, plain)
+            self.memory.adopt(value, f"the tensor at {name}" if taken else plain)
         elif not buffer.name:
-            # Arguments in a wrong order: the kernel's x_ptr is not the input x.
-            taken = any(b.name == plain and b.kind == "input" for b in self.memory.buffers)
             buffer.name = f"the new tensor at {name}" if taken else plain
 
     def _keep_views(self, arguments: dict) -> None:

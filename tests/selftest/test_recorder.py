@@ -207,6 +207,29 @@ def test_lanes_that_store_the_same_to_one_element_do_not_collide(traced):
     assert file(numbers(5)).hazards == []
 
 
+def test_what_masks_of_loads_leave_out(traced):
+    """A last element that no load reads, though lanes point to it; another load reads one of two."""
+    file = traced(
+        """
+        @triton.jit
+        def kernel(x_ptr, y_ptr, out_ptr, n):
+            offsets = tl.arange(0, 8)
+            x = tl.load(x_ptr + offsets, mask=offsets < n - 1)
+            y = tl.load(y_ptr + offsets, mask=offsets < n - 2) + tl.load(y_ptr + n - 1)
+            tl.store(out_ptr + offsets, x + y, mask=offsets < n)
+
+        def run(x, y):
+            out = torch.empty_like(x)
+            kernel[(1,)](x, y, out, x.numel())
+            return out
+        """,
+        "x",
+        "y",
+    )
+    dropped = {b["name"]: b["dropped"] for b in file(numbers(7), numbers(7)).buffers}
+    assert dropped == {"x": 1, "y": 1, "out": 0}
+
+
 def test_what_pytorch_writes_over_is_no_kernels_work(traced):
     """The kernel writes 4 elements; 3 of them are copied over, one of these is written once more."""
     file = traced(
