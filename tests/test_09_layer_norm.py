@@ -166,7 +166,7 @@ KATA = Kata(
         case("eps", R=8, C=128, mean=2e-5, std=1e-5, eps=1e-12),
         case("eps", R=5, C=100, kind="equal"),
         case("eps", R=4, C=128, kind="equal", vectors="none", dtype=F16),
-        case("sample", R=1100, C=1000, layout="padded"),
+        case("sample", R=70_000, C=17, layout="padded"),
         case("edge", R=0, C=64),
         case("edge", R=8, C=0),
         case("edge", R=1, C=1),

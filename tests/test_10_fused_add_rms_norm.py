@@ -138,7 +138,7 @@ KATA = Kata(
         case("precision", R=4, C=512, dtype=F16, kind="large"),
         case("precision", R=8, C=300, kind="small", eps=None),
         case("many", R=300, C=4),
-        case("sample", R=1100, C=1000),
+        case("sample", R=70_000, C=17),
         case("edge", R=0, C=64),
         case("edge", R=5, C=0),
         case("edge", R=1, C=1),

@@ -185,6 +185,7 @@ def mask(kernel: Evidence) -> None:
     groups = ("probe", "full", "ragged", "widened to the end", "sample")
     sampled, whole = apart(kernel.trace(*groups))
     each(whole, Run.in_bounds)
+    each(kernel.trace("full"), Run.loads_all)
     if all(run.stores_nothing for run in whole if run.elements):
         whole[0].stores_something("mask")
     for run in sampled:

@@ -114,6 +114,9 @@ class CardBuffer:
     def resync(self) -> None:
         """Nothing to do: only the trace lane keeps a copy to compare with."""
 
+    def settle(self, tensor) -> None:
+        """Nothing to do: only the trace lane knows who wrote what."""
+
     # What `worker.describe_result` asks for, as the trace lane's buffers know it per element.
 
     @property

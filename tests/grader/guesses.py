@@ -104,7 +104,9 @@ def _gives(run: Run, part: int, formula, asked: list) -> bool:
     written = run.written(part) if run.lane == "trace" else None
     if written is not None and not bool(written.any()):
         return False  # where nothing is looked at, every formula fits
-    bound = run.bounds[part].nan_to_num(0.0, 0.0) + 1e-3 * other.abs()
+    bound, want = run.bounds[part].nan_to_num(0.0, 0.0), run.want[part]
+    if oracle.compare(got, want, bound + 1e-3 * want.abs(), written) is not None:
+        bound = bound + 1e-3 * other.abs()  # else right numbers are as near: only its own will do
     return oracle.compare(got, other, bound, written) is None
 
 

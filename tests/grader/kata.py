@@ -276,25 +276,28 @@ def size_text(sizes: dict[str, Any]) -> str:
 def lay_out(values: torch.Tensor, layout: str) -> torch.Tensor:
     """The same values in another memory layout; the gaps between them hold NaN (or junk).
 
-    contiguous | one row (every row is the first, stride 0)
-    transposed (last two dimensions swapped in memory) | padded (rows apart) |
-    spread (every second element of a padded row) | shifted (contiguous, one element in)
+    contiguous | one row (every row is the first, stride 0) | one column (likewise)
+    transposed (last two dimensions swapped in memory) | columns apart (transposed, with gaps) |
+    padded (rows apart) | spread (every second element of a padded row) |
+    shifted (contiguous, one element in)
     """
     shape = list(values.shape)
     if layout == "one row" and values.numel():
         return values[:1].contiguous().expand(shape)
+    if layout == "one column" and values.numel():
+        return values[..., :1].contiguous().expand(shape)
     if layout == "contiguous" or values.numel() == 0:
         return values.contiguous()
     strides, step = [0] * len(shape), 1
     order = list(range(len(shape)))[::-1]
-    if layout == "transposed" and len(shape) > 1:
+    if layout in ("transposed", "columns apart") and len(shape) > 1:
         order[0], order[1] = order[1], order[0]
     if layout == "spread":
         step = 2
     for place, dim in enumerate(order):
         strides[dim] = step
         step *= shape[dim]
-        if place == 0 and layout in ("padded", "spread"):
+        if place == 0 and layout in ("padded", "spread", "columns apart"):
             step += 5
     offset = 1 if layout == "shifted" else 0
     length = offset + 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))

@@ -46,6 +46,8 @@ class Buffer:
         self.writer: np.ndarray = np.full(self.elements, -1, np.int32)  # program of this launch
         self.reader: np.ndarray | None = None  # likewise for loads (not of mere inputs)
         self.filled: np.ndarray | None = None  # of a kept one: filled in this call
+        self.skipped: np.ndarray | None = None  # a masked-off load lane pointed here
+        self.lost: np.ndarray | None = None  # a kernel's work that PyTorch has written over
         self.updated = False  # is it an input that the kata updates in place?
         self.adopted = False  # is it memory that the launcher got in some way of its own?
         self.loaded_bytes = self.stored_bytes = 0
@@ -71,6 +73,25 @@ class Buffer:
         """Take the present bytes as the expected ones (after an allowed operation)."""
         np.copyto(self.shadow, self.raw)
 
+    def settle(self, tensor) -> None:
+        """Take what PyTorch wrote to this tensor, which lies here: it is no kernel's work."""
+        self.resync()
+        if self.written.any() and tensor.numel():
+            before = self.written.copy()
+            self.written[self.places(tensor)] = False
+            lost = before & ~self.written
+            self.lost = lost if self.lost is None else self.lost | lost
+
+    @property
+    def dropped(self) -> int:
+        """How many elements were only met by lanes of loads that a mask had switched off."""
+        return 0 if self.skipped is None else int(np.count_nonzero(self.skipped & ~self.read))
+
+    @property
+    def overwritten(self) -> int:
+        """How many elements hold what PyTorch put in place of a kernel's work."""
+        return 0 if self.lost is None else int(np.count_nonzero(self.lost & ~self.written))
+
     def keep(self) -> None:
         """Make it one that an earlier call left behind: nothing in it is this call's work."""
         self.kind = "kept"
@@ -81,6 +102,7 @@ class Buffer:
         """Nothing has been read or written yet."""
         for flags in (self.read, self.written, self.masked_off, self.twice):
             flags.fill(False)
+        self.skipped = self.lost = None
         self.loaded_bytes = self.stored_bytes = self.conflicts = 0
 
     def stale(self, at: np.ndarray) -> int:

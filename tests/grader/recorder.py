@@ -78,6 +78,15 @@ def waiting_lines(source: bytes) -> set[int]:
     return lines
 
 
+def _alike(at: np.ndarray, values, itemsize: int) -> bool:
+    """Whether lanes that store to the same element (numbers of elements, `at`) store the same."""
+    if values is None or len(values) != len(at):
+        return False
+    order = np.argsort(at, kind="stable")
+    bits = np.ascontiguousarray(values).view(np.dtype(f"u{itemsize}"))[order]
+    return not bool(((bits[1:] != bits[:-1]) & (np.diff(at[order]) == 0)).any())
+
+
 class Kept:
     """Accesses kept lane by lane, up to so many lanes: what a picture is made of (see `show`)."""
 
@@ -296,12 +305,12 @@ class Recorder:
         if not hasattr(value, "untyped_storage"):
             return
         plain = name.removesuffix("_ptr").removesuffix("_desc") or name
+        # The kernel's x_ptr may be another tensor than the input x: arguments in a wrong order, say.
+        taken = any(b.name == plain and b.kind == "input" for b in self.memory.buffers)
         buffer = self.memory.known(value)
         if buffer is None:
-            self.memory.adopt(value, plain)
+            self.memory.adopt(value, f"the tensor at {name}" if taken else plain)
         elif not buffer.name:
-            # Arguments in a wrong order: the kernel's x_ptr is not the input x.
-            taken = any(b.name == plain and b.kind == "input" for b in self.memory.buffers)
             buffer.name = f"the new tensor at {name}" if taken else plain
 
     def _keep_views(self, arguments: dict) -> None:
@@ -352,6 +361,8 @@ class Recorder:
             if op == "store":
                 self._masked_off(flat, nearest, itemsize)
                 self._count_store(nearest, addresses)
+            elif op == "load":
+                self._skipped(flat, nearest, itemsize)
             if nearest is not None:
                 self._keep(op, line, nearest, addresses, mask)
             return mask
@@ -373,6 +384,8 @@ class Recorder:
             reach = self._launch["reach"]
             covered = min(picked.size, (high - low) // itemsize + 1)
             reach[buffer.name] = max(reach.get(buffer.name, 0), covered)
+            if op == "load" and not full:
+                self._skipped(flat[~lanes], buffer, itemsize)
             if op == "atomic":  # it stores as well
                 self._count_store(buffer, addresses)
             self._loaded(buffer, picked, itemsize, line, op)
@@ -455,7 +468,7 @@ class Recorder:
                 old = buffer.raw.view(unsigned)[at[others]]
                 new = np.ascontiguousarray(values[others]).view(unsigned)
                 buffer.conflicts += int(np.count_nonzero(old != new))
-        if span < picked.size:
+        if span < picked.size and not _alike(at, values, itemsize):
             self._hazard("collision", line, buffer, picked.size - span)
         if buffer.reader is not None:
             self._race(buffer, buffer.reader[at], line)
@@ -477,6 +490,16 @@ class Recorder:
             return
         inside = (addresses >= buffer.start) & (addresses <= buffer.end - itemsize)
         buffer.masked_off[buffer.index(addresses[inside])] = True
+
+    def _skipped(self, addresses, buffer: Buffer | None, itemsize) -> None:
+        """Note where masked-off load lanes pointed, in what the launcher was given."""
+        if buffer is None or buffer.kind != "input":
+            return
+        inside = (addresses >= buffer.start) & (addresses <= buffer.end - itemsize)
+        if inside.any():
+            if buffer.skipped is None:
+                buffer.skipped = np.zeros(buffer.elements, bool)
+            buffer.skipped[buffer.index(addresses[inside])] = True
 
     def _nearest(self, addresses) -> Buffer | None:
         return self.memory.find(int(addresses.min())) if addresses.size else None
@@ -616,6 +639,8 @@ class Recorder:
                     "written": int(np.count_nonzero(b.written)),
                     "twice": int(np.count_nonzero(b.twice)),
                     "conflicts": b.conflicts,
+                    "overwritten": b.overwritten,
+                    "dropped": b.dropped,
                     "loaded_bytes": b.loaded_bytes,
                     "stored_bytes": b.stored_bytes,
                 }

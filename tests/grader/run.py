@@ -230,6 +230,7 @@ class Run:
         if self.lane in ("trace", "gpu") and not self.facts["launches"] and self.elements:
             raise Wrong(f"{self.kata.launcher} launches no kernel ({self.label})", "robust")
         if self.lane == "trace" and self.elements:
+            self._left_as_written()
             self._returns_what_was_written()
 
     @property
@@ -254,6 +255,18 @@ class Run:
             )
             for w in self.want
         )
+
+    def _left_as_written(self) -> None:
+        """A copy may go anywhere but over the result of a kernel, as the last word."""
+        for part, fact in zip(self.parts, self.facts["result"], strict=False):
+            named = (b for b in self.facts["buffers"] if b["name"] == fact.get("storage"))
+            buffer = next(named, None)
+            if buffer and buffer["overwritten"]:
+                text = f"PyTorch writes over {plural(buffer['overwritten'], 'element')} of "
+                text += f"{self.called(part)} that a kernel has written ({self.label}): the work "
+                text += "must be done by the kernel itself"
+                self.evidence.flag("foreign work", text)
+                raise Wrong(text, "values")
 
     def _returns_what_was_written(self) -> None:
         others = [b for b in self.facts["buffers"] if b["kind"] != "input" and b["written"]]
@@ -536,6 +549,8 @@ class Run:
         ]
         for name, tensor in tensors:
             buffer = next((b for b in self.facts["buffers"] if b["name"] == name), None)
+            if buffer and _dropped(buffer, tensor):
+                continue  # see `loads_all`
             if buffer and 0 < buffer["read"] < tensor.numel():
                 raise Wrong(
                     f"{tensor.numel() - buffer['read']:,} of {tensor.numel():,} elements of {name} "
@@ -639,6 +654,20 @@ class Run:
             elif self.outline.unmasked(events[0]["line"]) and events[0]["count"] > 1:
                 text += f". This tl.{events[0]['op']} is given no mask"
             raise Wrong(text, cause, events[0]["line"])
+
+    def loads_all(self) -> None:
+        """mask: no load is switched off for elements that nothing else reads."""
+        if self.kata.choice is not None or not self.elements or self.blame() is not None:
+            return
+        for name, tensor in zip(self.kata.parameters, self.arguments, strict=False):
+            buffer = next((b for b in self.facts["buffers"] if b["name"] == name), None)
+            if buffer and isinstance(tensor, torch.Tensor) and _dropped(buffer, tensor):
+                raise Wrong(
+                    f"the mask of a tl.load drops {plural(buffer['dropped'], 'element')} of "
+                    f"{tensor.numel():,} of {name}, which nothing else reads ({self.label})",
+                    "mask",
+                    self._load_line(name),
+                )
 
     def _led_astray(self, event: dict) -> bool:
         """Whether lanes leave a tensor though just as many of them are on as it has elements.
@@ -886,3 +915,15 @@ class Run:
             if after != before:
                 return name
         return None
+
+
+def _dropped(buffer: dict, tensor: torch.Tensor) -> bool:
+    """Whether masks of loads, and not offsets, are why some of an input is never read.
+
+    Lanes that would have read all of it are there, but off; little is missing; and the rest is read
+    equally often: offsets that lead astray read something twice for what they leave out. (Lanes
+    past the end of a row often point to the next one.)
+    """
+    unread, count = tensor.numel() - buffer["read"], buffer["loaded_bytes"] // buffer["itemsize"]
+    few = 0 < 4 * unread <= buffer["read"]
+    return few and buffer["dropped"] == unread and count % buffer["read"] == 0

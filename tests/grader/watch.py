@@ -160,7 +160,7 @@ class Watch(TorchDispatchMode):
         buffer = self._known(tensor)
         if buffer is None:
             return
-        buffer.resync()
+        buffer.settle(tensor)
         if kind == "foreign" or buffer.kind == "empty":
             buffer.kind = kind
         elif buffer.kind == "kept" and tensor.numel():

@@ -20,6 +20,7 @@ X = torch.arange(12.0).reshape(3, 4)
         ("contiguous", (4, 1), 0, 12),
         ("transposed", (1, 3), 0, 12),
         ("padded", (9, 1), 0, 22),  # 5 elements between rows
+        ("columns apart", (1, 8), 0, 27),
         ("spread", (13, 2), 0, 33),  # every second one of rows that are 5 apart
         ("shifted", (4, 1), 1, 13),
     ],
@@ -31,7 +32,7 @@ def test_layouts_of_a_matrix(layout, strides, offset, elements):
     assert got.untyped_storage().nbytes() == 4 * elements
 
 
-@pytest.mark.parametrize("layout", ["padded", "spread", "shifted"])
+@pytest.mark.parametrize("layout", ["padded", "spread", "columns apart", "shifted"])
 def test_gaps_hold_nan_or_junk(layout):
     got = lay_out(X, layout)
     storage = torch.empty(0).set_(got.untyped_storage())

@@ -213,6 +213,72 @@ def test_lanes_of_one_store_that_collide(traced):
     assert hazard["line"] == file.line("tl.store")
 
 
+def test_lanes_that_store_the_same_to_one_element_do_not_collide(traced):
+    """Columns that wrap around are stored again, with the same values."""
+    file = traced(
+        """
+        @triton.jit
+        def kernel(x_ptr, out_ptr, n):
+            offsets = tl.arange(0, 16) % n
+            tl.store(out_ptr + offsets, tl.load(x_ptr + offsets))
+
+        def run(x):
+            out = torch.empty_like(x)
+            kernel[(1,)](x, out, x.numel())
+            return out
+        """,
+        "x",
+    )
+    assert file(numbers(5)).hazards == []
+
+
+def test_what_masks_of_loads_leave_out(traced):
+    """A last element that no load reads, though lanes point to it; another load reads one of two."""
+    file = traced(
+        """
+        @triton.jit
+        def kernel(x_ptr, y_ptr, out_ptr, n):
+            offsets = tl.arange(0, 8)
+            x = tl.load(x_ptr + offsets, mask=offsets < n - 1)
+            y = tl.load(y_ptr + offsets, mask=offsets < n - 2) + tl.load(y_ptr + n - 1)
+            tl.store(out_ptr + offsets, x + y, mask=offsets < n)
+
+        def run(x, y):
+            out = torch.empty_like(x)
+            kernel[(1,)](x, y, out, x.numel())
+            return out
+        """,
+        "x",
+        "y",
+    )
+    dropped = {b["name"]: b["dropped"] for b in file(numbers(7), numbers(7)).buffers}
+    assert dropped == {"x": 1, "y": 1, "out": 0}
+
+
+def test_what_pytorch_writes_over_is_no_kernels_work(traced):
+    """The kernel writes 4 elements; 3 of them are copied over, one of these is written once more."""
+    file = traced(
+        """
+        @triton.jit
+        def kernel(x_ptr, out_ptr, n):
+            offsets = tl.arange(0, 4)
+            x = tl.load(x_ptr + offsets, mask=offsets < n)
+            tl.store(out_ptr + offsets, x, mask=offsets < n)
+
+        def run(x):
+            out = torch.empty_like(x)
+            kernel[(1,)](x, out, 4)
+            out[:3].copy_(x[:3])
+            kernel[(1,)](x, out, 1)
+            return out
+        """,
+        "x",
+    )
+    seen = file(numbers(4))
+    assert (seen.coverage & 1).tolist() == [1, 0, 0, 1]
+    assert next(b for b in seen.buffers if b["name"] == "out")["overwritten"] == 2
+
+
 def test_a_block_of_equal_addresses_and_values_is_no_collision_of_programs(traced):
     """A scalar store of every program to its own element."""
     file = traced(

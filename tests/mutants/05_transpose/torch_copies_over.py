@@ -1,0 +1,47 @@
+"""values: the kernel copies x as it lies, PyTorch writes the transposed numbers over that
+
+symptom: all is right, though the kernel knows nothing of rows and columns
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def transpose_kernel(
+    x_ptr,
+    out_ptr,
+    n_rows,
+    n_cols,
+    stride_row,
+    stride_col,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_COLS: tl.constexpr,
+):
+    pid_row = tl.program_id(axis=0)
+    pid_col = tl.program_id(axis=1)
+    rows = pid_row * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
+    cols = pid_col * BLOCK_COLS + tl.arange(0, BLOCK_COLS)
+    x_mask = (rows[:, None] < n_rows) & (cols[None, :] < n_cols)
+    tile = tl.load(x_ptr + rows[:, None] * stride_row + cols[None, :] * stride_col, mask=x_mask)
+    tl.store(out_ptr + rows[:, None] * n_cols + cols[None, :], tile, mask=x_mask)
+
+
+def transpose(x):
+    n_rows, n_cols = x.shape
+    out = torch.empty((n_cols, n_rows), device=x.device, dtype=x.dtype)
+    if n_rows == 0 or n_cols == 0:
+        return out
+    grid = (triton.cdiv(n_rows, 64), triton.cdiv(n_cols, 32))
+    transpose_kernel[grid](
+        x,
+        out,
+        n_rows,
+        n_cols,
+        *x.stride(),
+        BLOCK_ROWS=64,
+        BLOCK_COLS=32,
+    )
+    out.copy_(x.T)
+    return out
