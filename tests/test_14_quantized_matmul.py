@@ -151,7 +151,7 @@ KATA = Kata(
         case("deep", **tiles(1, 1, 3, most=(64, 128, 384))),
         case("deep", M=16, N=128, K=640),
         case("ragged, deep", M=1, N=70, K=520),
-        case("ragged, deep", M=33, N=40, K=264),
+        case("ragged, deep", M=33, N=40, K=520),
         case("whole", M=20, N=64, K=256, group_size=64, kind="whole"),
         case("whole", M=16, N=32, K=640, kind="swamped"),
         case("many", **tiles(3, 4, 0, most=(192, 512, 16))),
