@@ -162,10 +162,13 @@ def too_few(run: Run) -> bool:
     """Whether values are left out for want of programs."""
     n = run.arguments[0].numel()
     left, launches = unread(run), readers(run)
-    if run.case.group == "sample":  # two programs ran, and the last, which may have little to do
+    blocks = [math.prod(x["loads"]["x"]) for x in launches]
+    one_each = n - left == sum(b * x["ran"] for b, x in zip(blocks, launches, strict=True))
+    if run.case.group == "sample" and not one_each:
+        # Two programs ran, and the last, which may have little to do.
         reach = sum(x["programs"] * (n - left) / max(x["ran"] - 1, 1) for x in launches)
     else:
-        reach = sum(x["programs"] * math.prod(x["loads"]["x"]) for x in launches)
+        reach = sum(b * x["programs"] for b, x in zip(blocks, launches, strict=True))
     return bool(launches) and left > 0 and reach < n
 
 
