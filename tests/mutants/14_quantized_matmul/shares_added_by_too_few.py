@@ -1,4 +1,4 @@
-"""mask: the grid of the second kernel, which adds up the shares of K, is rounded down
+"""robust: the grid of the second kernel, which adds up the shares of K, is rounded down
 
 symptom: with K from 512 on, the last few hundred elements of the result are junk, unless M * N is a multiple of 512
 """
