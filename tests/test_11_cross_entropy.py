@@ -247,6 +247,7 @@ def whole_row(run: Run) -> None:
 def test_accumulate(kernel):
     """All blocks of a row count, against the maximum of the whole row."""
     checks.group(kernel, "deep", "accumulate")
+    checks.group(kernel, "walk", "accumulate")
 
 
 @check("precision", points=5)

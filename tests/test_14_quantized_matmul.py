@@ -161,6 +161,7 @@ KATA = Kata(
         case("edge", M=20, N=30, K=0),
         case("edge", M=1, N=1, K=8, group_size=8),
         case("edge", M=70, N=1, K=40, group_size=32),
+        case("edge", M=33, N=40, K=520),  # a second kernel, if there is one, has an edge of its own
         case("again", M=16, N=64, K=128, group_size=32),
         case("tuned", M=4, N=50, K=64),
         case("compile", M=16, N=256, K=1024, group_size=128),

@@ -90,7 +90,7 @@ KATA = Kata(
         case("ragged", R=5, C=block(1, -1)),
         case("ragged", R=13, C=77),
         case("deep", R=4, C=LONG),
-        case("deep", R=1, C=4 * WIDEST),
+        case("deep", R=2, C=4 * WIDEST),
         case("deep", R=2, C=LONG, kind="normal"),
         case("ragged, deep", R=4, C=33_001),
         case("ragged, deep", R=3, C=20_011),

@@ -15,6 +15,8 @@ MANY = 19 * 8192
 
 
 def inputs(draw, n, bins=256, dtype=I32, kind="plain", layout="contiguous"):
+    if kind == "turns":  # many values, quickly made
+        return [torch.arange(n, dtype=dtype) % bins, bins]
     x = draw.integers((n,), dtype, 0, bins, layout=layout)
     if kind == "hot":  # nearly all values are the same
         x[:] = bins - 1
@@ -42,7 +44,8 @@ def inputs(draw, n, bins=256, dtype=I32, kind="plain", layout="contiguous"):
         ]
         if dtype == I64:
             far += [k * 2**32 + v for k in (-1, 1, 3) for v in (0, 3, 7)] + [-(2**63), 2**63 - 1]
-        x[: 8 * len(far)] = torch.tensor(far, dtype=dtype).repeat(8)
+        far = (8 * far)[:n]
+        x[: len(far)] = torch.tensor(far, dtype=dtype)
     return [x, bins]
 
 
@@ -132,7 +135,7 @@ KATA = Kata(
         case("edge", n=801, layout="shifted"),
         case("edge", n=500, bins=100, kind="none"),
         case("many", n=60_000, bins=10),
-        case("sample", n=3_000_000),
+        case("sample", n=9_000_000, kind="turns"),  # more than 1,024 blocks of 8,192
         case("again", n=3000, bins=100),
         case("tuned", n=1000, bins=100),
         case("tuned", n=3000, bins=100),
@@ -159,10 +162,13 @@ def too_few(run: Run) -> bool:
     """Whether values are left out for want of programs."""
     n = run.arguments[0].numel()
     left, launches = unread(run), readers(run)
-    if run.case.group == "sample":  # two programs ran, and the last, which may have little to do
+    blocks = [math.prod(x["loads"]["x"]) for x in launches]
+    one_each = n - left == sum(b * x["ran"] for b, x in zip(blocks, launches, strict=True))
+    if run.case.group == "sample" and not one_each:
+        # Two programs ran, and the last, which may have little to do.
         reach = sum(x["programs"] * (n - left) / max(x["ran"] - 1, 1) for x in launches)
     else:
-        reach = sum(x["programs"] * math.prod(x["loads"]["x"]) for x in launches)
+        reach = sum(b * x["programs"] for b, x in zip(blocks, launches, strict=True))
     return bool(launches) and left > 0 and reach < n
 
 

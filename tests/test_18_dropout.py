@@ -92,7 +92,7 @@ KATA = Kata(
         case("backward", launcher=BACKWARD, n=blocks(3), p=0.35, seed=11),
         case("forward", n=blocks(3), p=0.35, seed=11),
         case("forward", n=blocks(2), p=0.6, seed=2**31 - 1),
-        case("backward", launcher=BACKWARD, n=blocks(2), p=0.6, seed=2**31 - 1),
+        case("backward", launcher=BACKWARD, n=blocks(2, 1), p=0.6, seed=2**31 - 1),
         case("backward, edge", launcher=BACKWARD, n=999, p=0.2, dtype=BF16, layout="shifted"),
         case("backward, edge", launcher=BACKWARD, shape=(3, 401, 2), **SAME),
         case("backward, edge", launcher=BACKWARD, n=0),
@@ -116,6 +116,9 @@ KATA = Kata(
         # So few are dropped that a random number of 8 bits shows.
         case("many", n=lambda block: min(300 * block[0], 2**16) - 5, p=0.002),
         case("sample", n=1_100_000, **SAME),
+        case("sample", launcher=BACKWARD, n=1_100_000, **SAME),
+        # The last program, which runs too, lies 2^20 behind the first.
+        case("sample", n=lambda block: 2**20 + block[0], seed=5),
         case("edge", n=0),
         case("edge", shape=(0, 3), dtype=F16),
         case("edge", shape=()),
@@ -220,7 +223,8 @@ def test_random(kernel):
     """No two positions share a random number, nor do masks of two seeds resemble each other."""
     checks.needs_values(kernel, "values")
     runs = kernel.trace("seeds")
-    for run in runs:
+    far = [run for run in kernel.trace("sample") if run.arguments[1] == 0.5]
+    for run in [*runs, *far]:
         told = alike(run, run)
         if told:
             raise Wrong(f"random numbers follow a pattern: {told} ({run.label})", "values")

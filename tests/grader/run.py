@@ -242,7 +242,8 @@ class Run:
         """
         if self.facts["launches"]:
             return False
-        kinds = {fact.get("kind") for fact in self.facts["result"]}
+        results = zip(self.parts, self.facts["result"], strict=False)
+        kinds = {fact.get("kind") for part, fact in results if self.size(part)}
         if kinds == {"filled"}:
             return all(not bool(want.any()) for want in self.want)
         if self.kata.updates:
