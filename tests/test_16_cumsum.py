@@ -94,7 +94,7 @@ KATA = Kata(
         case("deep", R=2, C=LONG, kind="normal"),
         case("ragged, deep", R=4, C=33_001),
         case("ragged, deep", R=3, C=20_011),
-        case("walk", R=1, C=1_000_000),
+        case("walk", R=1, C=880_000),
         case("many", R=300, C=4),
         case("sample", R=60_000, C=20),
         case("strided", R=16, C=128, layout="padded"),
