@@ -1,6 +1,6 @@
-"""robust: where no token names an expert nothing is written, instead of zeros
+"""fusion: an expert whose weight is not positive counts as one that was not chosen
 
-symptom: with k = 0 the result holds what lay in memory
+symptom: right behind a softmax; a router that gives negative weights is not obeyed
 """
 
 import torch
@@ -80,7 +80,7 @@ def expert_kernel(
             w_ptrs += BLOCK_SIZE_IN
 
         topk_weights = tl.load(topk_weights_ptr + slots, mask=mine, other=0.0)
-        accumulator = accumulator * topk_weights[:, None]
+        accumulator = accumulator * tl.maximum(topk_weights, 0.0)[:, None]
 
         parts_mask = mine[:, None] & (offs_out[None, :] < D_OUT)
 
@@ -124,7 +124,7 @@ def fused_moe(x, weights, topk_weights, topk_ids):
         raise ValueError("x, weights, topk_weights and topk_ids must be contiguous")
 
     y = torch.empty((T, D_OUT), device=x.device, dtype=x.dtype)
-    if T == 0 or D_OUT == 0 or k == 0:
+    if T == 0 or D_OUT == 0:
         return y
     n_slots = T * k
     parts = torch.empty((n_slots, D_OUT), device=x.device, dtype=x.dtype)
