@@ -1,4 +1,4 @@
-"""values: a causal call does not use the scale that it is given
+"""robust: a causal call does not use the scale that it is given
 
 symptom: right without a mask, and with one as long as nobody sets scale
 """
