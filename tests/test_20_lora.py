@@ -168,7 +168,7 @@ KATA = Kata(
         case("deep", T=6, D_IN=70, D_OUT=50, R=256, scale=0.25),
         case("precision", T=12, D_IN=128, D_OUT=64, R=16, kind="picked"),
         case("precision", T=12, D_IN=128, D_OUT=64, R=16, kind="picked", dtype=BF16),
-        case("precision", T=12, D_IN=128, D_OUT=64, R=16, kind="scaled", scale=1.0004),
+        case("precision", T=12, D_IN=128, D_OUT=64, R=16, kind="scaled", scale=4.0016),
         case("precision", T=12, D_IN=16, D_OUT=64, R=16, kind="cancelled"),
         case("precision", T=12, D_IN=16, D_OUT=64, R=16, kind="cancelled", dtype=BF16),
         case("precision", T=12, D_IN=128, D_OUT=64, R=16, kind="normal", scale=0.3, L=2),
