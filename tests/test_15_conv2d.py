@@ -100,6 +100,7 @@ KATA = Kata(
     ),
     marks=(0.6, 0.95),
     usual_block=(64, 64),
+    allowed=("constant_pad_nd",),  # zeros around x, as in torch.nn.functional.pad
     suspects=(
         (
             "layout",

@@ -94,11 +94,21 @@ def torch_attention(q, k, v, causal=False, scale=None):
     return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
 
 
+def rows(block):
+    """The kernel's own BLOCK_M."""
+    return block[0]
+
+
+def keys(block):
+    """The kernel's own BLOCK_N, for D = 64."""
+    return max(block[3] // 64, 1)
+
+
 def blocks(s, t, less_s=0, less_t=0):
-    """S and T by the kernel's own BLOCK_M and BLOCK_N, for D = 64."""
+    """S and T by the kernel's own blocks."""
     return {
-        "S": lambda block: max(int(s * block[0]) - less_s, 1),
-        "T": lambda block: max(int(t * max(block[3] // 64, 1)) - less_t, 1),
+        "S": lambda block: max(int(s * rows(block)) - less_s, 1),
+        "T": lambda block: max(int(t * keys(block)) - less_t, 1),
     }
 
 
@@ -188,6 +198,9 @@ KATA = Kata(
         case("causal, deep", S=150, T=150, causal=True, kind="rising"),
         case("causal, deep", S=70, T=201, H=1, causal=True),
         case("causal, deep", **blocks(1, 4, 60, 0), H=1, causal=True),
+        # A block of keys that the first row sees but for its last key, and one for the last row's.
+        case("causal, deep", S=40, T=lambda block: 40 + keys(block) - 2, H=1, causal=True),
+        case("causal, deep", S=rows, T=lambda block: rows(block) + 1, H=1, D=16, causal=True),
         case("even", S=16, T=2048, D=16, H=1, kind="even"),
         case("strided", S=64, T=48, H=3, B=2, layouts="tokens, tokens, tokens"),
         case("strided", S=30, T=48, layouts="padded, shifted, tokens"),
@@ -204,13 +217,13 @@ KATA = Kata(
         case("edge", S=40, T=50, H=1, kind="below", dtype=BF16, causal=True),
         case("memory", S=128, T=512, D=16, H=1),
         case("many", S=140, T=16, H=9, D=16),
-        case("sample", B=2, H=65, S=130, T=40),
+        case("sample", B=2, H=65, S=256, T=40),
         case("sample", B=2, H=65, S=130, T=130, causal=True, layouts="tokens, tokens, tokens"),
         case("edge", S=20, T=0),
         case("edge", S=0, T=20),
         case("edge", S=20, T=20, B=0),
         case("edge", S=1, T=1, H=1, D=16, causal=True),
-        case("edge", S=3, T=3, D=128, causal=True, dtype=BF16),
+        case("edge", S=3, T=3, D=128, causal=True, dtype=BF16, scale=1.7),
         case("edge", S=1, T=130, B=3),
         case("again", S=40, T=40),
         case("tuned", S=40, T=50),

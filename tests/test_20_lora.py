@@ -30,18 +30,18 @@ def inputs(
         a = draw.integers((L, R, D_IN), dtype, -2, 3)
         b = draw.integers((L, D_OUT, R), dtype, -large, large + 1)
     index = draw.integers((T,), torch.int32, 0, max(L, 1))
-    if who in ("mixed", "own", "skipped"):  # each adapter once, the others anywhere
+    if who in ("mixed", "own", "skipped"):  # each adapter once, the last first, the others anywhere
         n = min(T, L)
-        index[:n].copy_(torch.arange(n - 1, -1, -1))
+        index[:n].copy_(torch.arange(L - 1, L - 1 - n, -1))
     if kind == "swamped":  # fp16 (bf16) cannot hold what is summed, however the sum is shared out
         x.copy_(draw.integers(x.shape, dtype, 0, 4)), a.fill_(1)
         x[:, 0] = 2048 if dtype == F16 else 256
-    if kind == "picked":  # each row of a and b picks one number: no rounding can hide in a sum
+    if kind in ("picked", "scaled"):  # a row of a and b picks one number: no sum hides a rounding
         x.mul_(200 if dtype == F16 else 32).add_(1)
         x.mul_(1 if dtype == F16 else 4096)  # beyond what fp16 holds
         a.zero_().scatter_(2, draw.integers((L, R, 1), torch.int64, 0, D_IN), 1)
         b.zero_().scatter_(2, draw.integers((L, D_OUT, 1), torch.int64, 0, R), 1)
-    if kind in ("swamped", "cancelled"):  # y takes away all but what rounding h or the update costs
+    if kind in ("swamped", "cancelled", "scaled"):  # y takes away all but what roundings cost
         y.zero_()
         y.copy_(-update(*(v.double() for v in (x, a, b)), index, 1.0 if scale is None else scale))
     if kind == "odd":  # what only one row, one adapter, or one column of an adapter may see
@@ -160,7 +160,7 @@ KATA = Kata(
         case("layout, ragged", T=10, D_IN=40, D_OUT=50, R=16, L=10, who="own"),
         case("layout, ragged", T=41, D_IN=90, D_OUT=40, R=7, L=4),
         case("skipped", T=22, D_IN=128, D_OUT=128, R=16, L=3, who="skipped"),
-        case("skipped", T=35, D_IN=12, D_OUT=70, R=3, L=2, who="skipped", dtype=BF16),
+        case("skipped", T=35, D_IN=12, D_OUT=70, R=3, who="skipped", dtype=BF16),
         case("skipped", T=7, D_IN=20, D_OUT=33, R=4, L=2, who="none"),
         case("deep", T=16, D_IN=2049, D_OUT=64, R=2),
         case("deep", T=8, D_IN=2176, D_OUT=40, R=2, kind="swamped", scale=0.5),
@@ -168,19 +168,22 @@ KATA = Kata(
         case("deep", T=6, D_IN=70, D_OUT=50, R=256, scale=0.25),
         case("precision", T=12, D_IN=128, D_OUT=64, R=16, kind="picked"),
         case("precision", T=12, D_IN=128, D_OUT=64, R=16, kind="picked", dtype=BF16),
+        case("precision", T=12, D_IN=128, D_OUT=64, R=16, kind="scaled", scale=4.0016),
         case("precision", T=12, D_IN=16, D_OUT=64, R=16, kind="cancelled"),
         case("precision", T=12, D_IN=16, D_OUT=64, R=16, kind="cancelled", dtype=BF16),
         case("precision", T=12, D_IN=128, D_OUT=64, R=16, kind="normal", scale=0.3, L=2),
         case("precision", T=12, D_IN=128, D_OUT=64, R=16, kind="normal", dtype=BF16),
         case("many", T=1030, D_IN=3, D_OUT=5, R=2, L=5, who="skipped"),
-        case("many", T=5, D_IN=3, D_OUT=5, R=2, L=300, who="any"),
-        case("many", T=2, D_IN=3, D_OUT=2600, R=2),
+        case("many", T=5, D_IN=3, D_OUT=5, R=2, L=300),
+        case("many", T=2, D_IN=3, D_OUT=2600, R=2, L=2),
         case("sample", T=16_000, D_IN=8, D_OUT=64, R=4, L=3),
         case("edge", T=0, D_IN=64, D_OUT=64, R=16),
         case("edge", T=9, D_IN=64, D_OUT=0, R=16),
         case("edge", T=9, D_IN=0, D_OUT=20, R=2),
         case("edge", T=5, D_IN=8, D_OUT=8, R=2, L=0, who="none"),
         case("edge", T=1, D_IN=1, D_OUT=1, R=1),
+        case("edge", T=1, D_IN=30, D_OUT=20, R=4, L=3),
+        case("edge", T=1, D_IN=30, D_OUT=20, R=4, L=3, who="none"),
         case("edge", T=7, D_IN=17, D_OUT=300, R=1, L=30, dtype=BF16),
         case("edge", T=12, D_IN=50, D_OUT=40, R=16, L=3, kind="odd"),
         case("again", T=20, D_IN=40, D_OUT=50, R=8, L=3),

@@ -22,6 +22,7 @@ def inputs(draw, T, D_IN, D_OUT, E=1, k=1, dtype=F16, kind="plain", who="any", a
         x = draw.integers((T, D_IN), dtype, -3, 5)
         weights = draw.integers((E, D_OUT, D_IN), dtype, -2, 3)
     topk_weights = draw.integers((T, k), F32, 1, 16) / 8
+    topk_weights[draw.integers((T, k), F32, 0, 4) == 0] *= -1
     scores = draw.normal((T, E), F32)
     if who == "hot":
         scores[:, 1] += 100
@@ -93,7 +94,7 @@ def bound(want, x, weights, topk_weights, topk_ids):
     def rounding(value):
         return torch.where(value.to(x.dtype) == value, 0.0, half_ulp(value, x.dtype))
 
-    slots = w * (sums + rounding(part)) + rounding(w * part)
+    slots = w.abs() * (sums + rounding(part)) + rounding(w * part)
     return (slots.sum(1) + 16 * EPS32 * (w * part).abs().sum(1)).nan_to_num(0.0, 0.0, 0.0)
 
 

@@ -63,6 +63,7 @@ KATA = Agent(
         case("turns", name="calls in three turns", calls=[[3], [2], [4]]),
         case("turns", name="no call", calls=[]),
         case("turns", name="no call, an empty list of them", calls=[], empty=True),
+        case("turns", name="no call and no word", calls=[], end=""),
         case("turns", name="calls in four turns", calls=[[2], [2], [2], [2]]),
         case("turns", name="an answer in the last turn", calls=[[2], [2]], max_turns=3),
         case("bound", name="a model that never answers", end=None),
@@ -71,9 +72,11 @@ KATA = Agent(
         case("two", name="two calls in one turn", calls=[[3, 4]]),
         case("two", name="three calls, then two", calls=[[3, 2, 4], [2, 2]]),
         case("mild", name="another softmax", softmax="mild"),
+        case("mild", name="the same numbers", bad='{"values": [2, 1, -3]}', softmax="mild"),
         case("empty", name="an empty list", bad='{"values": []}'),
         case("unknown", name="a call of gpu_sum", tool="gpu_sum"),
         case("unknown", name="a call of softmax", tool="softmax"),
+        case("unknown", name="a call of gpu_softmax_rows", tool="gpu_softmax_rows"),
         *(case("bad json", name=f"arguments {text or 'empty'}", bad=text) for text in BAD_JSON),
         *(case("bad values", name=f"arguments {text}", bad=text) for text in BAD_VALUES),
         case("too large", name="a number too large for fp32", bad='{"values": [1e300, 0.0]}'),
@@ -127,7 +130,7 @@ def test_schema(kernel):
 def test_turns(kernel):
     """A request for every turn, until one calls no tool: its text is returned."""
     for talk in kernel.talks("turns", "one"):
-        talk.returns(DONE, "grid")
+        talk.returns(talk.script.turns[-1].text, "grid")
 
 
 @check("grid", points=5)

@@ -15,6 +15,7 @@ import os
 import sys
 import types
 import urllib.parse
+from collections.abc import Callable
 from typing import Any
 
 KEY = "scripted"  # as if it were an API key
@@ -69,18 +70,15 @@ class OutOfResources(Exception):
     """What a launcher may raise; like Triton's error of this name, no RuntimeError."""
 
 
-class Softmax:
-    """The softmax that is handed to an agent: notes what it is called with, and takes as little.
+def noted_softmax(kind: str, calls: list[dict]) -> Callable[[Any], Any]:
+    """The softmax that is handed to an agent: puts into `calls` what it is called with.
 
-    Kinds: "plain"; "mild", softmax(x / 2), which no agent works out by itself; "fails".
+    It takes as little as the launcher of kata 7 and is a plain function like that one, so it does
+    not tell of what kind it is: "plain"; "mild", softmax(x / 2), which no agent works out by
+    itself; "fails".
     """
 
-    def __init__(self, kind: str):
-        self.kind = kind
-        self.calls: list[dict] = []
-
-    def __call__(self, x):
-        """As the launcher of kata 7."""
+    def softmax(x):
         import torch
 
         tensor = isinstance(x, torch.Tensor)
@@ -92,9 +90,9 @@ class Softmax:
             "device": x.device.type if tensor else "",
             "values": values[:MOST_VALUES],
         }
-        if len(self.calls) < MOST_CALLS:
-            self.calls.append(called)
-        if self.kind == "fails":
+        if len(calls) < MOST_CALLS:
+            calls.append(called)
+        if kind == "fails":
             raise OutOfResources("out of resource: shared memory")
         if not tensor:
             raise AttributeError(f"'{type(x).__name__}' object has no attribute 'dim'")
@@ -102,7 +100,9 @@ class Softmax:
             raise ValueError(f"x must have two dimensions, got shape {x.shape}")
         if x.dtype not in (torch.float16, torch.bfloat16, torch.float32):
             raise ValueError(f"x must be fp16, bf16 or fp32, got {x.dtype}")
-        return torch.softmax(x.float() / (2 if self.kind == "mild" else 1), dim=-1).to(x.dtype)
+        return torch.softmax(x.float() / (2 if kind == "mild" else 1), dim=-1).to(x.dtype)
+
+    return softmax
 
 
 # ---- the look-alike --------------------------------------------------------------------------

@@ -45,6 +45,7 @@ from . import hints, quick
 from .recorder import EndOfLaunch
 
 BUILDER = type(interpreter_builder)
+NAN_OF_FP16 = np.uint16(0x7FFF).view(np.float16)  # as NVIDIA's chips make it of every NaN
 
 
 def round_to_bf16(data: np.ndarray) -> np.ndarray:
@@ -523,7 +524,10 @@ def _mend_bf16() -> None:
         dst = dst_type.scalar
         if src.dtype.scalar.is_fp8() or dst.is_fp8():
             return original_fp_to_fp(self, src, dst_type, *(rounding or (None,)))
-        return TensorHandle(src.data.astype(np_dtype(dst)), dst)
+        data = src.data.astype(np_dtype(dst))
+        if data.dtype == np.float16 and src.data.dtype != np.float16:  # a NaN loses its own bits
+            data = np.where(np.isnan(data), NAN_OF_FP16, data)
+        return TensorHandle(data, dst)
 
     def bitcast(self, src, dst_type):
         data = pack_bf16(src.data) if _is_bf16(src.dtype.scalar) else src.data

@@ -817,11 +817,19 @@ class Run:
     def held_past_the_end(self) -> tuple[str, int | None]:
         """What a load puts into lanes that are off, in words, and its line; "" where it is unknown."""
         sites = [s for s in self.facts["sites"] if s["op"] == "load" and s["active"] < s["lanes"]]
+        unset = [s for s in sites if s.get("other") == ""]
+        if unset and any(self.nan_appears(part) for part in self.parts):
+            sites = unset  # where it comes from, whatever other loads hold
         other = sites[0].get("other") if sites else None
         if not isinstance(other, str):
             return "", None
         at = sites[0]["line"]
         return f"line {at} puts {other[:20] if other else 'nothing certain'} (other=)", at
+
+    def nan_appears(self, part: int) -> bool:
+        """Whether a result has a NaN where the formula gives a number."""
+        got, want = self.got(part), self.want[part]
+        return got.is_floating_point() and bool((got.isnan() & ~want.isnan()).any())
 
     # ---- the contract ------------------------------------------------------------------------
 

@@ -59,7 +59,7 @@ class Turn:
 class Script:
     """One talk: what the caller hands to the agent, and the model's turns, the last one repeated.
 
-    `softmax` is a kind of `client.Softmax`; without `max_turns` the agent's own default holds.
+    `softmax` is a kind of `client.noted_softmax`; without `max_turns` the agent's own default holds.
     """
 
     turns: tuple[Turn, ...]
@@ -362,7 +362,7 @@ class Talk:
                 continue
             if any(same(m, want) for m in own):
                 raise Wrong(f"{where} has {described(want)} in another place", cause)
-            raise Wrong(f"{where} lacks {described(want)}{self._instead(own, place)}", cause)
+            raise Wrong(f"{where} lacks {described(want)}{instead(own[place:], want)}", cause)
         if len(own) > len(due):
             extra = own[len(due)]
             twice = " once more" if any(same(extra, want) for want in due) else ""
@@ -384,11 +384,6 @@ class Talk:
         """Whether it is an instruction that the agent itself adds to the caller's messages."""
         instruction = one.get("role") in ("system", "developer")
         return instruction and not any(same(one, want) for want in self.script.messages)
-
-    def _instead(self, own: list[dict], place: int) -> str:
-        if place >= len(own) or own[place].get("role") != "assistant":
-            return ""
-        return f"; instead there is {described(own[place])}"
 
     def answered(self, number: int, cause: str) -> list[tuple[dict, Any]]:
         """A request answers every call so far once, and no other: (call, answer) in their order.
@@ -573,6 +568,17 @@ def described(one: dict) -> str:
         return f"the assistant's turn with {many} tool call{'s' if many > 1 else ''}"
     owner = "the assistant's" if role == "assistant" else f"the {role}'s"
     return f"{owner} message {shown(content(one))}"
+
+
+def instead(there: list[dict], want: dict) -> str:
+    """What stands in the place of a turn of the model, or what of it is another; "" for neither."""
+    if not there or there[0].get("role") != "assistant":
+        return ""
+    if described(there[0]) != described(want):
+        return f"; instead there is {described(there[0])}"
+    if content(there[0]) != content(want):
+        return f" as it was: its text is {shown(content(there[0]))}, not {shown(content(want))}"
+    return " as it was: its calls are not those that the model made"
 
 
 def shown(value: Any) -> str:

@@ -125,6 +125,8 @@ class Watch(TorchDispatchMode):
             if func._schema.is_mutable:
                 for leaf in tree_leaves(out):
                     self._settle(leaf, "copy")
+            elif isinstance(out, torch.Tensor):
+                self._note_copy(name, out)
             return self._allocate_all(out)
         # Without a tensor it asks something, or marks the place for a profiler.
         if any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves((args, kwargs, out))):

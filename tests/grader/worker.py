@@ -650,7 +650,8 @@ class CardTalkLane(Lane):
     def run(self, message: dict, blobs: list) -> tuple[dict, list]:
         from . import client
 
-        softmax = client.Softmax(message["softmax"])
+        calls: list[dict] = []
+        softmax = client.noted_softmax(message["softmax"], calls)
         more = {} if message["max_turns"] is None else {"max_turns": message["max_turns"]}
         ended: dict
         try:
@@ -661,7 +662,7 @@ class CardTalkLane(Lane):
             raise
         except BaseException as error:
             ended = {"raised": self.describe(error), "runtime": client.gives_up(error)}
-        return ended | {"softmax": softmax.calls}, []
+        return ended | {"softmax": calls}, []
 
 
 class TalkLane(CardTalkLane):

@@ -87,7 +87,7 @@ def test_both_clients_send_and_give_the_same(server, file, monkeypatch):
         said = []
         for connect in (look_alike, real):
             url, line = server.open(script)
-            softmax = client.Softmax(script.softmax)
+            softmax = client.noted_softmax(script.softmax, [])
             text = agent(connect(url), talk.MODEL, list(script.messages), softmax)
             ids = [call["id"] for exchange in line.exchanges for call in exchange.calls]
             said.append((text, without_ids([x.asked for x in line.exchanges], ids)))
