@@ -275,7 +275,7 @@ def needs(kernel: Evidence, name: str, see: str, concept: str) -> None:
 def group(kernel: Evidence, name: str, concept: str) -> None:
     """All cases of a group are right in full, once the plain sizes are."""
     needs_values(kernel, concept)
-    calm, kept_inside = undisturbed(kernel), inside(kernel)
+    calm, kept_inside, complete = undisturbed(kernel), inside(kernel), plain_sizes_complete(kernel)
 
     def ask(run: Run) -> None:
         try:
@@ -289,6 +289,8 @@ def group(kernel: Evidence, name: str, concept: str) -> None:
             if calm:
                 run.undisturbed(concept)
             run.right(written_only=True, cause=concept)
+            if complete:
+                run.complete(concept)
         if kept_inside:
             run.no_lane_outside("layout" if concept == "layout" else "mask")
 
@@ -392,6 +394,12 @@ def ordinary_sizes_written(kernel: Evidence) -> bool:
     """Whether plain sizes are written in full."""
     runs = kernel.trace("full", as_launched=True)
     return all(r.blame() is None for r in runs if r.elements)
+
+
+def plain_sizes_complete(kernel: Evidence) -> bool:
+    """Whether plain sizes, ragged ones too, are written in full: if not, their checks say so."""
+    runs = kernel.trace("probe", "full", "ragged", as_launched=True)
+    return all(run.blame() is None for run in runs if run.elements)
 
 
 def known_short(kernel: Evidence, blame: Blame) -> bool:

@@ -400,6 +400,13 @@ class Run:
         count = int(blame.missing.sum())
         return f"{self.share(count, blame.part)} {are(count)} never written"
 
+    def complete(self, cause: str) -> None:
+        """Every element is written, here as on plain sizes; what keeps some from it is `cause`."""
+        blame = self.blame() if self.elements and self.case.group != "sample" else None
+        if blame:
+            text = f"{self.left_out(blame)} ({self.label}), though plain sizes are complete"
+            raise Wrong(text, cause)
+
     def programs_needed(self, launch: dict) -> int:
         """Programs that the kata asks for, one a block of the size this launch uses."""
         block = (*launch["block"], *self.kata.usual_block[len(launch["block"]) :])
