@@ -59,6 +59,7 @@ def nursery(fd: int, settings: dict) -> None:
         import torch
         import triton
         import triton.runtime.interpreter  # noqa: F401
+        from triton.runtime.jit import mangle_type
 
         from . import client, compiling, gpu, interpreter, recorder, speed, watch  # noqa: F401
 
@@ -77,6 +78,7 @@ def nursery(fd: int, settings: dict) -> None:
             break
         request = json.loads(text)
         if "spawn" in request:
+            mangle_type(0)  # Triton imports more of itself at the first launch: a tenth of a second
             if request["spawn"] == "compile":
                 compiling.warm_up(["sm_90"])  # half a second the first time, then nothing
             if "talk" in request["spawn"]:
