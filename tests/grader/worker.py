@@ -40,6 +40,7 @@ MAX_WRITTEN = 1 << 28  # bytes of a file that a child writes
 MEMORY_HEADROOM = 3 << 30  # bytes of address space a child may take beyond what the nursery has
 BROKEN_OFF = 113  # exit code of a child that lost its line to the judge
 MAX_FILE = 1 << 20  # bytes of a kernel.py
+MOST_TEXT = 20_000  # characters of an error that are looked at, half from each end
 ON_CARD = ("gpu", "speed", "card talk")  # lanes whose children use the card
 
 
@@ -439,7 +440,10 @@ class Lane:
         if isinstance(root, SyntaxError) and root.filename == self.file:
             line = root.lineno
         try:
-            message = str(root).strip().splitlines() or [""]
+            text = str(root).strip()
+            if len(text) > MOST_TEXT:  # else looking for words in it takes as long as a case may
+                text = text[: MOST_TEXT // 2] + text[-MOST_TEXT // 2 :]
+            message = text.splitlines() or [""]
         except BaseException:
             message = ["(an error that cannot be shown)"]
         if isinstance(root, Overtime):
