@@ -275,7 +275,8 @@ def needs(kernel: Evidence, name: str, see: str, concept: str) -> None:
 def group(kernel: Evidence, name: str, concept: str) -> None:
     """All cases of a group are right in full, once the plain sizes are."""
     needs_values(kernel, concept)
-    calm, kept_inside, complete = undisturbed(kernel), inside(kernel), plain_sizes_complete(kernel)
+    calm, kept_inside = undisturbed(kernel), inside(kernel)
+    complete = ordinary_sizes_written(kernel, "probe", "ragged")
 
     def ask(run: Run) -> None:
         try:
@@ -390,16 +391,10 @@ def contract(kernel: Evidence, configs: bool = True) -> None:
         each(kernel.trace("tuned"), tuned_right)
 
 
-def ordinary_sizes_written(kernel: Evidence) -> bool:
-    """Whether plain sizes are written in full."""
-    runs = kernel.trace("full", as_launched=True)
+def ordinary_sizes_written(kernel: Evidence, *more: str) -> bool:
+    """Whether plain sizes, and those of more groups, are written in full."""
+    runs = kernel.trace("full", *more, as_launched=True)
     return all(r.blame() is None for r in runs if r.elements)
-
-
-def plain_sizes_complete(kernel: Evidence) -> bool:
-    """Whether plain sizes, ragged ones too, are written in full: if not, their checks say so."""
-    runs = kernel.trace("probe", "full", "ragged", as_launched=True)
-    return all(run.blame() is None for run in runs if run.elements)
 
 
 def known_short(kernel: Evidence, blame: Blame) -> bool:

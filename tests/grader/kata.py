@@ -76,11 +76,15 @@ class Case:
         """The same case with sizes that depend on the block worked out; with a seed, others drawn."""
         sizes = {k: v(block) if callable(v) else v for k, v in self.sizes.items()}
         for name, stated in self.sizes.items():
-            if seed and type(stated) is int and (name == "n" or name.isupper()):
+            if seed and type(stated) in (int, Longest) and (name == "n" or name.isupper()):
                 sizes[name] = drawn_size(stated, seed)
         shown = ", ".join(f"{k}={_short(v)}" for k, v in sizes.items())
         shown = f"{self.launcher}: {shown}" if self.launcher else shown
         return Case(self.group, sizes, self.name or shown, self.launcher)
+
+
+class Longest(int):
+    """A size that is the largest which the contract allows: others are drawn below it, none above."""
 
 
 def case(group: str, *, name: str = "", launcher: str = "", **sizes) -> Case:
@@ -235,7 +239,7 @@ def drawn_size(size: int, seed: str) -> int:
         return size
     step = 2 * (size & -size)  # from one multiple of exactly that power of two to the next
     fewer = min(size // 8, size - above // 2 - 2) // step
-    more = min(size // 8, above - 2 - size) // step
+    more = 0 if isinstance(size, Longest) else min(size // 8, above - 2 - size) // step
     digest = hashlib.sha256(f"{seed}|size {size}".encode()).digest()
     return size + step * (int.from_bytes(digest[:8], "big") % (fewer + more + 1) - fewer)
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from grader.evidence import Evidence
 from grader.grading import kernels, suite
-from grader.kata import SMALL, Case, Draw, case, drawn_size, lay_out
+from grader.kata import SMALL, Case, Draw, Longest, case, drawn_size, lay_out
 
 X = torch.arange(12.0).reshape(3, 4)
 
@@ -118,6 +118,17 @@ def test_a_drawn_size_shows_what_the_stated_one_shows(size):
         assert min(block(other) - other, other - block(other) // 2) > 1
 
 
+def test_no_size_is_drawn_beyond_what_a_contract_allows():
+    """Neither by itself nor by way of a case, which has others drawn instead."""
+    drawn = {drawn_size(Longest(200_000), seed) for seed in SEEDS}
+    assert len(drawn) > 1
+    assert max(drawn) <= 200_000
+    assert min(drawn) >= 175_000
+    walk = case("walk", C=Longest(200_000))
+    assert {walk.settled((64,), seed).sizes["C"] for seed in SEEDS} == drawn
+    assert walk.settled((64,)).sizes == {"C": 200_000}
+
+
 @pytest.mark.parametrize("size", [*range(SMALL + 1), 63, 64, 65, 127, 129, 1023, 1024, 1025, 2**20])
 def test_sizes_that_a_case_exists_for_stay(size):
     assert {drawn_size(size, seed) for seed in SEEDS} == {size}
@@ -128,7 +139,7 @@ def test_every_size_of_every_suite_can_be_drawn():
         for one in suite(kata).KATA.cases:
             drawn = one.settled(suite(kata).KATA.usual_block, "x")
             for name, stated in one.sizes.items():
-                if type(stated) is int and (name == "n" or name.isupper()):
+                if type(stated) in (int, Longest) and (name == "n" or name.isupper()):
                     assert block(drawn.sizes[name]) == block(stated)
                 elif not callable(stated):
                     assert drawn.sizes[name] is stated
