@@ -160,6 +160,7 @@ def test_mask(kernel):
     """Lanes past the row read nothing, write nothing and count for nothing."""
     checks.mask(kernel)
     checks.beyond(kernel, "low, full", "low, ragged", "mask")
+    checks.padding(kernel, "-inf")
 
 
 @check("values", points=10)
@@ -215,8 +216,8 @@ def test_shift(kernel):
         a, b = plain.got().double()[both], run.got().double()[both]
         if not a.numel() or not bool(((a - b).abs() <= 1e-5 * a.abs() + 1e-30).all()):
             raise Wrong(
-                "softmax(x + 10000) differs from softmax(x): without the row's maximum taken off, "
-                "exp overflows",
+                "softmax(x + 10000) differs from softmax(x). The row's maximum, taken off first, "
+                "makes them the same, and keeps exp from overflowing",
                 "robust",
             )
     if checks.values_hold(kernel):

@@ -14,10 +14,11 @@ def inputs(draw, M, N, K, dtype=F16, a_layout="contiguous", b_layout="contiguous
     if kind in ("whole", "huge"):  # small whole numbers, every sum exact; or some beyond fp16
         times = 200 if kind == "huge" else 1
         return [draw.integers(s, dtype, -2, 3) * times for s in ((M, K), (K, N))]
-    if kind == "swamped":  # 2048 first, then 16 ones that an fp16 sum cannot take in
+    if kind == "swamped":  # 2048 first, ones that an fp16 sum cannot take in, and 8 at the very end
         a, b = torch.zeros((M, K), dtype=dtype), torch.zeros((K, N), dtype=dtype)
         a[:, 0], b[0, :] = 2048, 1
         a[:, 256::256], b[256::256, :] = 1, 1
+        a[:, -1], b[-1, :] = 8, 1
         return [a, b]
     std = 3e5 if kind == "large" else 1.0  # each number, not only the sum, beyond fp16
     a = draw.normal((M, K), dtype, mean=0.1, std=std, layout=a_layout)
@@ -96,6 +97,8 @@ KATA = Kata(
         case("strided", **tiles(1, 1, 1), a_layout="padded", b_layout="spread"),
         case("strided", **tiles(1, 1, 1), a_layout="shifted", b_layout="one row"),
         case("strided", **tiles(1, 1, 1), a_layout="one row", b_layout="shifted"),
+        case("strided", **tiles(1, 1, 1) | dict(M=1), a_layout="spread"),
+        case("strided", **tiles(1, 1, 1) | dict(N=1), b_layout="padded"),
         case("strided, precision", **tiles(1, 1, 1), a_layout="transposed", dtype=BF16),
         case("strided, deep", M=40, N=30, K=320, a_layout="transposed", b_layout="padded"),
         case("strided, deep", M=40, N=30, K=320, a_layout="padded", b_layout="transposed"),

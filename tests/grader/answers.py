@@ -32,7 +32,7 @@ TRACE = {
         {"kernel": str, "grid": [int], "programs": int, "ran": int, "cut": bool}
         | {"idle": int, "atomics": int, "block": [int], "loads": {str: [int]}, "reach": {str: int}}
         | {"most": {str: int}, "widest": {str: int}, "lines": {str: LINE}}
-        | {"gathered": [{str: int}]}
+        | {"gathered": [{str: int}], "stored": [{str: int}]}
     ],
     "sites": [{"line": LINE, "op": str, "lanes": int, "active": int}],
     "outside": [EVENT | {"op": ("load", "store", "atomic"), "side": ("after", "before")}],

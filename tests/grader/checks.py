@@ -67,6 +67,9 @@ def grid(kernel: Evidence) -> None:
     for run in sampled:
         if run.answer.error is None or plainly_laid_out(run):  # else strides have their own check
             run.programs_reach()
+            if not run.kata.updates and ordinary_sizes_written(kernel, "ragged"):
+                run.programs_reach(lanes_off=False)
+                run.none_to_spare()
     runs = [
         r
         for r in kernel.trace("full", every_config=True, as_launched=True)
@@ -201,6 +204,30 @@ def mask(kernel: Evidence) -> None:
         each(kernel.trace("ragged"), all_written)
     if values_hold(kernel):
         each(kernel.trace("ragged"), right_past_the_end)
+
+
+def padding(kernel: Evidence, neutral: str) -> None:
+    """mask: as long as nothing is reduced, lanes past the end hold this number, written as text.
+
+    From then on what comes of them tells more: see `right_past_the_end`.
+    """
+    if values_hold(kernel) or reduces(kernel):
+        return
+    for run in kernel.trace("ragged"):
+        other, line = run.padding()
+        if other not in (None, neutral):
+            held = run.held_past_the_end()[0]
+            text = f"in the lanes past the end {held}: would the row's maximum and sum be the same "
+            text += "without them? This counts once they would"
+            raise Waits(text, "mask", line)
+
+
+def reduces(kernel: Evidence) -> bool:
+    """Whether some block is reduced, or nobody can tell."""
+    try:
+        return bool(reductions(kernel))
+    except (Wrong, NotJudged):
+        return True
 
 
 def right_past_the_end(run: Run) -> None:
@@ -365,6 +392,7 @@ def contract(kernel: Evidence, configs: bool = True) -> None:
 
     def ask(run: Run) -> None:
         if run.nothing_to_do:
+            run.right(cause="robust")
             return
         with after_mask(kernel, run, "robust"):
             if calm:
@@ -398,10 +426,11 @@ def ordinary_sizes_written(kernel: Evidence, *more: str) -> bool:
 
 
 def known_short(kernel: Evidence, blame: Blame) -> bool:
-    """Whether the grid is at fault, as it is on ragged sizes too: `grid` says so, and it counts once."""
+    """Whether grid or mask is at fault, as on ragged sizes too: their checks say so, and it counts once."""
     runs = kernel.trace("probe", "ragged", as_launched=True)
     found = [run.blame() for run in runs if run.elements and run.incomplete]
-    return blame.concept == "grid" and any(b and b.concept == "grid" for b in found)
+    same = any(b and b.concept == blame.concept for b in found)
+    return blame.concept in ("grid", "mask") and same
 
 
 def configs_listed(kernel: Evidence) -> list[dict]:
@@ -553,6 +582,10 @@ def tuned_right(run: Run) -> None:
 def retunes(kernel: Evidence) -> None:
     """The tuner's key changes with the size: two sizes must not share one verdict."""
     runs = [r for r in kernel.trace("tuned") if not r.facts.get("error")]
+    for run in runs:
+        if run.elements and run.facts["launches"] and not run.facts["tuners"]:
+            text = f"the launcher goes past the tuner ({run.label}): it is to choose for every size"
+            raise Wrong(text, "autotune")
     keys = {str(t.get("key_values")) for r in runs for t in r.facts["tuners"]}
     if len({r.elements for r in runs}) > 1 and len(keys) < 2:
         raise Wrong(
@@ -776,16 +809,25 @@ def fp32_accumulators(kernel: Evidence) -> None:
 
 
 def fp32_reductions(kernel: Evidence) -> None:
-    """Every tl.sum reduces fp32, read off the compiler's IR."""
-    for launch in compiled_launches(kernel):
-        for reduction in launch["reductions"] or []:
-            if reduction["type"] in NARROW and "add" in "".join(reduction["combine"]):
-                raise Wrong(
-                    f"a reduction runs in {reduction['type']}: convert the block with "
-                    ".to(tl.float32) first",
-                    "precision",
-                    reduction["line"],
-                )
+    """Every tl.sum reduces fp32, read off the compiler's IR; without any sum, values must be right."""
+    sums = [r for r in reductions(kernel) if "add" in "".join(r["combine"])]
+    for reduction in sums:
+        if reduction["type"] in NARROW:
+            raise Wrong(
+                f"a reduction runs in {reduction['type']}: convert the block with "
+                ".to(tl.float32) first",
+                "precision",
+                reduction["line"],
+            )
+    if sums or any(launch["dots"] for launch in compiled_launches(kernel)):
+        return
+    if kernel.lanes.get("trace") and not values_hold(kernel):
+        raise Waits("nothing is summed yet: this counts once something is", "precision")
+
+
+def reductions(kernel: Evidence) -> list[dict]:
+    """All reductions and scans of all kernels that were compiled."""
+    return [r for launch in compiled_launches(kernel) for r in launch["reductions"] or []]
 
 
 def tensor_cores(kernel: Evidence, but: str = "") -> None:

@@ -102,8 +102,9 @@ def _gives(run: Run, part: int, formula, asked: list) -> bool:
     if other is None or other.shape != got.shape or torch.equal(other, run.want[part]):
         return False
     written = run.written(part) if run.lane == "trace" else None
-    if written is not None and not bool(written.any()):
-        return False  # where nothing is looked at, every formula fits
+    looked_at = got if written is None else got[written]
+    if not bool(looked_at.isfinite().any()):
+        return False  # where nothing is looked at, or nothing is a number, many formulas fit
     bound, want = run.bounds[part].nan_to_num(0.0, 0.0), run.want[part]
     if oracle.compare(got, want, bound + 1e-3 * want.abs(), written) is not None:
         bound = bound + 1e-3 * other.abs()  # else right numbers are as near: only its own will do

@@ -139,6 +139,8 @@ class Memory:
 
     def __init__(self) -> None:
         self.buffers: list[Buffer] = []
+        # For accesses where all tensors are empty, and none of them has an address of its own.
+        self.nowhere = Buffer("an empty tensor", "empty", 0, np.zeros(0, np.uint8), 1)
         self._starts: list[int] = []
         self._keep: list = []
         self._rooms: list[tuple] = []  # of what the launcher allocated: weak reference, bytes

@@ -221,6 +221,7 @@ class Recorder:
             "lines": {},  # buffer -> line of its latest store
             "reach": {},  # buffer -> elements between the ends of a load, or its active lanes if fewer
             "gathered": [],  # of a sample, see `_gather`
+            "stored": [],  # likewise: buffer -> active store lanes of each of the first programs
         }
         self.launches.append(self._launch)
         self._touched: dict[Buffer, np.ndarray] = {}  # the elements that count in `_gather`
@@ -281,6 +282,7 @@ class Recorder:
         self._launch["ran"] = self._number + 1
         if self.sample is not None and self._number < self.sample:
             self._gather()
+            self._launch["stored"].append(dict(self._program_lanes))
         if not self._active:
             self._launch["idle"] += 1
             self._idle_now += 1
@@ -506,10 +508,7 @@ class Recorder:
 
     def _nearest_to(self, address: int) -> Buffer:
         """The tensor that an address outside of all was meant for."""
-        buffer = self.memory.find(address)
-        if buffer is None:
-            raise LookupError("the kernel has no tensor at all, and loads or stores")
-        return buffer
+        return self.memory.find(address) or self.memory.nowhere
 
     def _partly_outside(self, op, addresses, mask, itemsize, line, data):
         """Some active lanes leave every tensor: note them, and let the other lanes go ahead."""

@@ -426,11 +426,20 @@ class Run:
                 "grid",
             )
 
-    def programs_reach(self) -> None:
-        """grid, where only a sample of the programs ran: would all of them cover the result?"""
+    def programs_reach(self, lanes_off: bool = True) -> None:
+        """grid, where only a sample of the programs ran: would all of them cover the result?
+
+        `lanes_off`: lanes that a mask switches off are taken for lanes with work all the same.
+        Without them it is asked only where the first programs do equally much, as all then will.
+        """
         self.kernel_ran()
         launches, storage = self.facts["launches"], self.facts["result"][0]["storage"]
         most = [launch["widest"].get(storage, 0) for launch in launches]
+        if not lanes_off:
+            stored = [{p.get(storage, 0) for p in launch["stored"]} for launch in launches]
+            if any(len(shares) > 1 for shares in stored):
+                return
+            most = [max(shares, default=0) for shares in stored]
         if not any(most) or any(x["cut"] or x["atomics"] for x in launches):
             return  # how much the others would do does not show here
         if self.one_by_one(0):
@@ -441,6 +450,20 @@ class Run:
                 f"the grid {grid_text(self.launch)} starts "
                 f"{plural(self.launch['programs'], 'program')} that store at most "
                 f"{plural(max(most), 'element')} each: too few for {self.size(0):,} ({self.label})",
+                "grid",
+            )
+
+    def none_to_spare(self) -> None:
+        """grid, where only a sample ran: none of one program for each block has nothing to do."""
+        launch, storage = self.launch, self.facts["result"][0]["storage"]
+        if len(self.facts["launches"]) > 1 or launch["cut"] or launch["atomics"]:
+            return
+        one_block = launch["widest"].get(storage, 0) == math.prod(launch["block"])
+        if one_block and launch["idle"] and launch["programs"] <= self.programs_needed(launch):
+            raise Wrong(
+                f"the grid {grid_text(launch)} has one program for each block, and some of them store "
+                f"nothing ({self.label}), so blocks are left out: are its axes those that the kernel "
+                "asks tl.program_id for, and in that order?",
                 "grid",
             )
 
@@ -821,17 +844,24 @@ class Run:
             text += f". {sentence}"
         raise kind(text, cause, line)
 
-    def held_past_the_end(self) -> tuple[str, int | None]:
-        """What a load puts into lanes that are off, in words, and its line; "" where it is unknown."""
+    def padding(self) -> tuple[str | None, int | None]:
+        """What a load puts into lanes that are off, as text ("": nothing certain), and its line.
+
+        None where it is unknown, or not the same in all of them.
+        """
         sites = [s for s in self.facts["sites"] if s["op"] == "load" and s["active"] < s["lanes"]]
         unset = [s for s in sites if s.get("other") == ""]
         if unset and any(self.nan_appears(part) for part in self.parts):
             sites = unset  # where it comes from, whatever other loads hold
         other = sites[0].get("other") if sites else None
-        if not isinstance(other, str):
+        return (other[:20], sites[0]["line"]) if isinstance(other, str) else (None, None)
+
+    def held_past_the_end(self) -> tuple[str, int | None]:
+        """The same in words; "" where it is unknown."""
+        other, line = self.padding()
+        if other is None:
             return "", None
-        at = sites[0]["line"]
-        return f"line {at} puts {other[:20] if other else 'nothing certain'} (other=)", at
+        return f"line {line} puts {other or 'nothing certain'} (other=)", line
 
     def nan_appears(self, part: int) -> bool:
         """Whether a result has a NaN where the formula gives a number."""

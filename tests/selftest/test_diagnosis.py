@@ -18,6 +18,7 @@ from grader.grading import grade, suite
 from grader.kata import case
 from grader.reasons import Known, Waits, Wrong
 from grader.scorecard import Scorecard
+from grader.selfcheck import SLOW
 
 PROJECT = Path(__file__).resolve().parents[2]
 TRACE = {"trace": True, "compile": False, "gpu": False}
@@ -34,6 +35,17 @@ FOUR = ", ".join(
     f'triton.Config({{"BLOCK_SIZE": {size}}}, num_warps={warps})'
     for size, warps in ((1024, 4), (512, 4), (1000, 8), (256, 2))
 )
+
+TAIL = ("offsets < n_elements", "offsets < n_elements // 16 * 16")
+LARGE = '''
+class Large:
+    """A launch around the tuner."""
+
+    def __getitem__(self, grid):
+        return lambda *arguments: scale_kernel.fn[grid({"BLOCK_SIZE": 1024})](*arguments, 1024)
+
+
+'''
 
 # Name: kata, folder, what is replaced.
 SLIPS = {
@@ -145,6 +157,31 @@ SLIPS = {
     ),
     "the first axis for all elements": (ADD, "solutions", ("x.numel()", "x.shape[0]")),
     "updated while it is tuned": (SCALE, "solutions", ("torch.empty_like(x)", "x")),
+    "the tail is left out": (ADD, "solutions", TAIL),
+    "the tail is left out under a tuner": (SCALE, "solutions", TAIL),
+    "past the tuner where it is large": (
+        *(SCALE, "solutions"),
+        *(
+            (
+                "    scale_kernel[grid](",
+                "    (scale_kernel if n_elements < 9999 else large)[grid](",
+            ),
+        ),
+        *(("def scale(", "large = Large()\n\n\ndef scale("),),
+        *(("@triton.autotune", f"{LARGE}@triton.autotune"),),
+    ),
+    "an empty tensor is read": (
+        *(ADD, "solutions"),
+        *(("n_elements = x.numel()", "n_elements = max(x.numel(), 1)"),),
+    ),
+    "a maximum that makes all NaN": (
+        *(SOFTMAX, "solutions"),
+        *(("tl.max(x, axis=0)", "tl.max(tl.abs(x), axis=0)"),),
+    ),
+    "as many rows as a second axis holds": (
+        *(SOFTMAX, "solutions"),
+        *(("grid = (n_rows,)", "grid = (min(n_rows, 65_535),)"),),
+    ),
 }
 
 
@@ -312,6 +349,43 @@ def test_a_maximum_is_that_of_the_row_however_low_it_is(cards):
 
 def test_a_short_grid_counts_once_under_a_tuner_too(cards):
     assert set(failed(cards["rounded down under a tuner"])) == {"grid"}
+
+
+@pytest.mark.parametrize(
+    ("name", "concept", "said"),
+    [
+        ("the tail is left out", "mask", "drops"),
+        ("the tail is left out under a tuner", "mask", "drops"),
+        ("past the tuner where it is large", "autotune", "past the tuner (n=40000)"),
+        ("an empty tensor is read", "robust", "1 element past the end of an empty tensor"),
+        ("as many rows as a second axis holds", "grid", "17 elements each: too few"),
+    ],
+)
+def test_what_shows_in_some_sizes_counts_once(cards, name, concept, said):
+    wrong = failed(cards[name])
+    assert set(wrong) == {concept}, wrong
+    assert said in wrong[concept]
+
+
+def test_nan_all_over_can_come_from_anywhere(cards):
+    assert "contiguous" not in failed(cards["a maximum that makes all NaN"])["layout"]
+
+
+@pytest.mark.parametrize("padding", ["0.0", '-float("inf")'])
+def test_as_long_as_nothing_is_reduced_padding_counts_as_it_is_written(nursery, tmp_path, padding):
+    source = (PROJECT / "exercises" / SOFTMAX / "kernel.py").read_text()
+    assert "cols >= 0" in source
+    assert "padding = 0.0" in source
+    file = tmp_path / "kernel.py"
+    file.write_text(source.replace("cols >= 0", "cols < n_cols").replace("= 0.0", f"= {padding}"))
+    card = grade(SOFTMAX, file, nursery, TRACE | {"compile": True}, "slips", SLOW)
+    wrong = failed(card)
+    assert ("mask" in wrong) == (padding == "0.0"), wrong
+    if padding == "0.0":
+        assert "puts 0 (other=)" in wrong["mask"]
+    (summed,) = (c for c in card.checks if c.id == "reduction_type")
+    assert summed.waits
+    assert "nothing is summed yet" in summed.message
 
 
 def test_a_default_of_the_kernel_is_in_the_meta_of_a_grid(cards):
