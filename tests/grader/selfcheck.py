@@ -27,6 +27,7 @@ from .stubs import untouched
 LEAST_MUTANTS, LEAST_HONEST = 15, 5
 PLAIN = frozenset({"probe", "full", "ragged", "widened"})  # groups that catch most mutants
 SLOW = frozenset({"many", "sample"})  # groups that only a few need
+KINDS = ("solution", "stub", "honest", "mutant")
 LANES = {"trace": True, "compile": True, "gpu": False}
 
 
@@ -35,7 +36,7 @@ class Finding:
     """One file and what is not as it should be ("" when all is well)."""
 
     kata: str
-    kind: str  # solution | stub | mutant | honest
+    kind: str  # one of KINDS
     file: Path
     problem: str
     told: str = ""  # mutants: the cause that the report names first
@@ -164,6 +165,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="nox -s selfcheck --", description=__doc__)
     parser.add_argument("katas", nargs="*", help="kata numbers or names (default: all)")
     parser.add_argument("--only", default="", help="files whose path contains this")
+    parser.add_argument(
+        "--skip", action="append", default=[], choices=KINDS, help="leave out a kind of file"
+    )
     parser.add_argument("--verbose", action="store_true", help="name the causes told wrong")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--lanes", default="trace,compile")
@@ -196,7 +200,9 @@ def main() -> int:
             text = "holds another stub: python -m grader.stubs --update copies it anew"
             problems.append(f"{kata}: tests/stubs {text}")
         for kind, paths in files.items():
-            work += [(kata, kind, p) for p in paths if args.only in str(p.relative_to(PROJECT))]
+            if kind not in args.skip:
+                wanted_here = [p for p in paths if args.only in str(p.relative_to(PROJECT))]
+                work += [(kata, kind, path) for path in wanted_here]
     for _, kind, path in work:
         if kind == "mutant":
             concept_of(path)
