@@ -13,6 +13,7 @@ from pathlib import Path
 
 from . import progress
 from .progress import command, kata_of
+from .words import speak
 
 ROUNDS = 30
 GROUPS = ("exercise", "torch.compile")
@@ -101,4 +102,4 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    speak(main, sys.argv[1:])

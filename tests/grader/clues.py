@@ -15,7 +15,7 @@ from pathlib import Path
 
 from . import progress
 from .progress import Entry, command, kata_of
-from .words import wrapped
+from .words import speak, wrapped
 
 LEVELS = 3
 # The first two levels on each concept, whatever the kata.
@@ -216,4 +216,4 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    speak(main, sys.argv[1:])

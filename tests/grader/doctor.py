@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .words import plural, wrapped
+from .words import plural, speak, wrapped
 
 OLDEST_PYTHON, NEWEST_PYTHON = (3, 10), (3, 13)
 OLDEST_TRITON, NEWEST_TRITON = (3, 6), (3, 9)
@@ -418,4 +418,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    speak(main)

@@ -22,7 +22,7 @@ from . import progress
 from .progress import Entry, command, kata_of
 from .scorecard import PROJECT
 from .stubs import keep_aside, replace
-from .words import wrapped
+from .words import speak, wrapped
 
 MUTANTS = PROJECT / "tests" / "mutants"
 
@@ -222,4 +222,4 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    speak(main, sys.argv[1:])

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from . import progress
 from .progress import command, kata_of
-from .words import plural, wrapped
+from .words import plural, speak, wrapped
 
 TOOLS = {
     "memcheck": "every access stays inside the tensors",
@@ -250,4 +250,4 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    speak(main, sys.argv[1:])

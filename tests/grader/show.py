@@ -18,7 +18,7 @@ from .judge import Nursery
 from .loading import uncollected
 from .progress import command
 from .scorecard import PROJECT, SUITE
-from .words import wrapped
+from .words import speak, wrapped
 
 FOLDER = PROJECT / ".katas" / "show"
 TEMPLATE = Path(__file__).with_name("show.html")
@@ -105,6 +105,6 @@ def main(words: list[str] | None = None) -> int:
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        speak(main)
     except KeyboardInterrupt:
         sys.exit(130)

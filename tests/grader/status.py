@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from . import progress, stubs
 from .progress import Entry, command, katas
-from .words import wrapped
+from .words import speak, wrapped
 
 BAR = 20  # characters of the progress line
 WIDE = 72  # columns from which on the table has room for all that is known
@@ -212,4 +212,4 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    speak(main, sys.argv[1:])

@@ -17,7 +17,7 @@ from pathlib import Path
 from . import progress
 from .progress import Entry, free_name, kata_of
 from .scorecard import PROJECT
-from .words import wrapped
+from .words import speak, wrapped
 
 SHIPPED = PROJECT / "tests" / "stubs"
 
@@ -120,4 +120,4 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    speak(main, sys.argv[1:])

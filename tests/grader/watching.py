@@ -30,7 +30,7 @@ from . import clues, progress, status
 from .judge import Nursery
 from .loading import uncollected
 from .progress import command, kata_of
-from .words import wrapped
+from .words import speak, wrapped
 
 STEP_MS, MOST_MS = 20, 100  # a burst of changes is one save: no other within, all in all
 GONE_SECONDS = 0.3  # an editor that replaces a file may leave none for a moment
@@ -406,4 +406,4 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    speak(main, sys.argv[1:])

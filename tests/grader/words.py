@@ -1,10 +1,14 @@
-"""Sentences: numbers in them, and paragraphs that fit the terminal."""
+"""Sentences: numbers in them, paragraphs that fit the terminal, and readers that leave."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import sys
 import textwrap
+from collections.abc import Callable
+from typing import NoReturn
 
 COMMAND = re.compile(r"\bnox -s (?=\S)")
 GLUED = "nox\xa0-s\xa0"  # what no line ends in: a command is to be read, and copied, in one piece
@@ -78,3 +82,14 @@ def outside_text(event: dict) -> str:
         f"line {event['line']}: {verb[event['op']]} {plural(event['count'], 'element')} {end} "
         f"{name} ({plural(event['elements'], 'element')}) in program {number_}"
     )
+
+
+def speak(main: Callable[..., int], *arguments: object) -> NoReturn:
+    """Run a command to its end; quietly, if its reader leaves before (`nox -s status | head -3`)."""
+    try:
+        code = main(*arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still to come
+        code = 1
+    sys.exit(code)

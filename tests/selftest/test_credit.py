@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -36,11 +37,14 @@ class Pair:
         self.concepts = sorted(set(self.tags), key=ORDER.index)
 
     @property
-    def orders(self) -> dict[str, list[int]]:
-        """Ways to go about it: the regions, by number."""
-        stub = list(range(len(self.regions)))
-        by_concept = sorted(stub, key=lambda n: ORDER.index(self.tags[n]))
-        return {"as they stand in the stub": stub, "grid, offsets, mask, ...": by_concept}
+    def ways(self) -> dict[str, list[list[int]]]:
+        """Ways to go about it, step by step: the regions that each step solves, by number.
+
+        A region at a time as they stand in the stub, or a concept at a time.
+        """
+        numbers = range(len(self.regions))
+        by_concept = [[n for n in numbers if self.tags[n] == c] for c in self.concepts]
+        return {"region by region": [[n] for n in numbers], "concept by concept": by_concept}
 
     @cached_property
     def answers(self) -> list[list[str]]:
@@ -78,8 +82,8 @@ def card(pair, nursery, short_katas, tmp_path_factory):
         return grade(pair.kata, file, nursery, TRACE, "credit", SLOW)
 
     wanted = {frozenset(n for n, tag in enumerate(pair.tags) if tag != c) for c in pair.concepts}
-    for order in pair.orders.values():
-        wanted |= {frozenset(order[:n]) for n in range(len(order) + 1)}
+    for steps in pair.ways.values():
+        wanted |= {frozenset(chain(*steps[:n])) for n in range(len(steps) + 1)}
     with ThreadPoolExecutor(2) as pool:
         cards = dict(zip(wanted, pool.map(judged, wanted), strict=True))
     return lambda regions: cards[frozenset(regions)]
@@ -117,17 +121,17 @@ def test_one_concept_open_costs_that_concept_alone(pair, card):
         assert not plain & lost(one), f"{concept} is open: {told(one)}"
 
 
-@pytest.mark.parametrize("order", ["as they stand in the stub", "grid, offsets, mask, ..."])
-def test_every_solved_concept_raises_the_score(pair, card, order):
+@pytest.mark.parametrize("way", ["region by region", "concept by concept"])
+def test_every_solved_concept_raises_the_score(pair, card, way):
     done: set[int] = set()
     before = card(done)
-    for number in pair.orders[order]:
-        done.add(number)
+    for step in pair.ways[way]:
+        done.update(step)
         after = card(done)
-        concept = pair.tags[number]
+        concept = pair.tags[step[0]]
         complete = all(n in done for n, tag in enumerate(pair.tags) if tag == concept)
-        step = f"{concept}: {before.score} to {after.score}\n{told(after)}"
-        assert after.score > before.score if complete else after.score >= before.score, step
+        text = f"{concept}: {before.score} to {after.score}\n{told(after)}"
+        assert after.score > before.score if complete else after.score >= before.score, text
         before = after
     assert before.success, told(before)
 

@@ -560,3 +560,15 @@ def test_a_stub_that_was_changed_is_copied_again(house, capsys):
     stubs.main(["--update"])
     assert stubs.stale() == []
     assert capsys.readouterr().out == "written: tests/stubs/01_one/kernel.py\n"
+
+
+def test_a_reader_that_leaves_gets_no_traceback(tmp_path):
+    """As in `nox -s status | head -3`: what is left unsaid is left unsaid."""
+    command = [sys.executable, "-u", "-m", "grader.status", "status"]
+    environment = os.environ | {"PYTHONPATH": str(PROJECT / "tests")}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as told:
+        told.stdout.close()
+        assert told.stderr.read() == b""
+    assert told.returncode == 1
