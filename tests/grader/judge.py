@@ -307,7 +307,8 @@ class Child:
                 return self.load_error
         self.births, self.seen_pid = self.nursery.births, None
         patience = SET_UP_SECONDS if self.lane == "speed" else LOAD_CASES * CASE_SECONDS
-        request = self.request | {"seconds": patience}
+        number = secrets.token_hex(8)
+        request = self.request | {"seconds": patience, "number": number}
         self.pid, self.line, self.output_fd = self.nursery.spawn(self.lane, request, contents)
         self.births = self.nursery.births
         most = None if self.nursery.limits is None else self.nursery.limits.output
@@ -315,11 +316,13 @@ class Child:
         try:
             self.seen_pid = self.pid if contents is None else self._greet()
             loaded, _ = self._receive(patience)
+            if loaded.get("number") != number:
+                raise wire.WireError("it answers what nobody asked")
         except (TimeoutError, wire.WireError) as error:
             died = self._died(error) | {"loading": True}
             self.load_error = None if died["where"] == "orphan" else died
             return died
-        self.load_error = error_of(loaded)
+        self.load_error = error_of(loaded, self.lane)
         if self.load_error is not None and self.load_error["where"] == "hang":
             self.load_error["loading"] = True
         parameters = loaded.get("parameters")
@@ -405,7 +408,7 @@ class Child:
             tensors = sum("dtype" in spec for spec in message.get("args", ()))
             facts, data = self._answer(number, patience, tensors)
             if "error" in facts:
-                error = error_of(facts) or {}
+                error = error_of(facts, self.lane) or {}
                 facts["error"] = error
                 self._suspect(error)
                 if error.get("fatal"):
@@ -484,7 +487,10 @@ class Child:
                         return self.line.recv_into(view)
 
         facts, blobs = wire.receive(Timed(), self.most_bytes)  # type: ignore[arg-type]
-        return plain(facts), blobs
+        try:
+            return plain(facts), blobs
+        except ValueError as error:
+            raise wire.WireError(f"what it answers makes no sense ({error})") from None
 
     def _said(self) -> str:
         """What the child has printed so far."""

@@ -143,15 +143,32 @@ def test_texts_are_safe_to_print():
 
 
 def test_an_error_comes_into_form_whatever_it_is():
-    assert error_of({}) is None
+    assert error_of({}, "trace") is None
     empty = {"where": "launcher", "type": "", "message": "", "line": None}
     for nonsense in (7, "text", [], {}, {"where": "nowhere"}, {"line": "3"}, {"line": True}):
-        assert error_of({"error": nonsense}) == empty
+        assert error_of({"error": nonsense}, "trace") == empty
     given = {"where": "kernel", "type": "ValueError", "message": "no", "line": 3, "more": 1}
-    assert error_of({"error": given}) == {k: v for k, v in given.items() if k != "more"}
-    missing = error_of({"error": {"missing": "add", "defined": ["a", 1, "b" * 200]}})
+    assert error_of({"error": given}, "trace") == {k: v for k, v in given.items() if k != "more"}
+    missing = error_of({"error": {"missing": "add", "defined": ["a", 1, "b" * 200]}}, "trace")
     assert missing["defined"] == ["a", "1", "b" * 80]
-    assert error_of({"error": {"where": "tampering"}})["names"] == []
+    assert error_of({"error": {"where": "tampering"}}, "trace")["names"] == []
+
+
+@pytest.mark.parametrize("where", ["card", "no-card"])
+def test_only_a_lane_on_a_card_has_trouble_with_a_card(where):
+    """What a card is said to refuse is not judged, and so no part of the maximum."""
+    error = {"error": {"where": where, "type": "", "message": "", "line": None}}
+    assert {error_of(error, lane)["where"] for lane in ("trace", "compile", "talk")} == {"launcher"}
+    assert {error_of(error, lane)["where"] for lane in ("gpu", "speed", "card talk")} == {where}
+
+
+def test_what_is_nested_without_end_is_refused():
+    nested: object = 1
+    for _ in range(50):
+        nested = [nested]
+    assert plain({"a": nested[0]}) == {"a": nested[0]}
+    with pytest.raises(ValueError, match="nested"):
+        plain({"a": {"b": nested}})
 
 
 @pytest.mark.parametrize(

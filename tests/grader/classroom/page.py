@@ -28,6 +28,7 @@ WORDS = {
     "crashed": "The process that ran your file ended unexpectedly, so nothing could be judged.",
     "timed out": "Your file was not done within the time for one kata, so nothing could be judged.",
     "pending": "This has not been judged yet.",
+    "partly judged": "Part of your file could not be judged here, and counts neither for nor against you.",
     "not understood": "What you handed in could not be judged.",
     "not handed in": "Nothing was handed in for this kata.",
 }
@@ -165,7 +166,7 @@ def report(
     ignored: Sequence[str],
 ) -> str:
     """The instructor's page, as HTML. `names`: of the rows' feedback files."""
-    flagged = [flag | {"student": row.student} for row in rows for flag in row.flags]
+    flagged = [(row, cell) for row in rows for cell in row.cells if cell.flags]
     return environment.get_template("report.html.j2").render(
         rows=rows,
         katas=katas,
