@@ -145,6 +145,11 @@ def sound(lane: str, facts: dict, blobs: list, tensors: int) -> bool:
     return all(has(place, int) and 0 <= place < len(blobs) for place in places)
 
 
+def sound_beside_error(lane: str, facts: dict) -> bool:
+    """The same of what comes with an error: of that only tuners of kernels that ran are built on."""
+    return lane not in ("trace", "gpu") or has(facts.get("tuners") or [], [TUNER])
+
+
 def error_of(facts: dict, lane: str) -> dict | None:
     """The error that a child reports, brought into form whatever it is; None if there is none."""
     error = facts.get("error")

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import wire
-from .answers import error_of, plain, sound
+from .answers import error_of, plain, sound, sound_beside_error
 from .cell import HOME, Limits
 from .processes import family_time
 from .sandbox import Sandbox, packed, source_of
@@ -444,7 +444,10 @@ class Child:
                 break
         if facts.pop("number", None) != number:
             raise wire.WireError("it answers what nobody asked")
-        if "error" not in facts:
+        if "error" in facts:
+            if not sound_beside_error(self.lane, facts):
+                raise wire.WireError("what it answers makes no sense")
+        else:
             if not sound(self.lane, facts, data, tensors):
                 raise wire.WireError("what it answers makes no sense")
             if any(len(facts[key]) < count for key, count in said.items()):

@@ -34,7 +34,7 @@ ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime")
 ELSEWHERE = ("/nix/store", "/gnu/store", "/opt/rocm", "/opt/cuda", "/run/opengl-driver")
 CARDS = ("nvidia*", "dri", "kfd", "dxg")  # in /dev
 PLAIN_DEVICES = ("null", "full", "random", "urandom")
-ON_CARDS = "zero"  # a driver may want it; shared, it is memory that nobody counts (see `cell`)
+FOR_CARDS = ("zero",)  # a driver may want it; shared, it is memory that nobody counts (see `cell`)
 PACKAGES = ("torch", "triton", "numpy", "openai")  # where these lie, a child must be able to read
 PASSED_ON = ("PATH", "LANG", "TZ", "LD_LIBRARY_PATH", "PYTHONDONTWRITEBYTECODE")
 PASSED_PREFIXES = ("LC_", "CUDA_", "HIP_", "ROCR_", "NVIDIA_", "OMP_", "MKL_", "OPENBLAS_")
@@ -141,7 +141,7 @@ def _arguments(more_hidden: Sequence[Path]) -> list[str]:
         out += ["--ro-bind-try", place, place]
     out += ["--proc", "/proc", "--dir", HOME, "--dir", "/dev/shm"]
     cards = [path for pattern in CARDS for path in sorted(Path("/dev").glob(pattern))]
-    for name in (*PLAIN_DEVICES, ON_CARDS) if cards else PLAIN_DEVICES:
+    for name in (*PLAIN_DEVICES, *FOR_CARDS) if cards else PLAIN_DEVICES:
         out += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
     for card in cards:
         out += ["--dev-bind-try", str(card), str(card)]

@@ -7,7 +7,7 @@ import random
 
 import pytest
 import torch
-from grader.answers import error_of, has, plain, sound
+from grader.answers import error_of, has, plain, sound, sound_beside_error
 from grader.reasons import Wrong
 from grader.tensors import decode
 
@@ -140,6 +140,15 @@ def test_texts_are_safe_to_print():
     assert plain({"\x1b": ["\r", 1, None, {"a": "\0"}]}) == {
         r"\x1b": [r"\r", 1, None, {"a": r"\x00"}]
     }
+
+
+def test_tuners_beside_an_error_have_their_shape():
+    tuner = {"keys": ["n"], "key_values": ["3"], "configs": [{"kwargs": {"BLOCK": "1"}}]}
+    for fine in ({}, {"tuners": []}, {"tuners": None}, {"tuners": [tuner]}):
+        assert sound_beside_error("trace", fine | {"launches": "whatever"})
+    for forged in (7, "ab", [{}], [tuner | {"configs": 3}], {"a": 1}):
+        assert not sound_beside_error("trace", {"tuners": forged})
+        assert sound_beside_error("compile", {"tuners": forged})
 
 
 def test_an_error_comes_into_form_whatever_it_is():

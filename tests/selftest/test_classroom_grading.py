@@ -11,6 +11,7 @@ import os
 import random
 import signal
 import sqlite3
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -239,6 +240,10 @@ def test_what_only_a_card_can_judge_is_left_out_and_flagged(klass, tmp_path):
     assert (facts["score"], facts["max_score"], facts["not_judged"]) == (0, 25, 75)
     (flag,) = facts["katas"]["01_vector_add"]["flags"]
     assert flag["flag"] == "needs a card"
+    row = table(tmp_path / "out")["anna"]
+    assert row["status"] == "partly judged"  # its maximum is not the others'
+    assert "75 points of this file" not in row["note"]
+    assert "60 points of this file can be judged only on a GPU" in row["note"]
 
 
 def test_no_card_unit_follows_a_crash():
@@ -429,11 +434,13 @@ def test_a_file_in_place_of_the_database(klass, tmp_path, capsys):
     assert "no database of this grader" in capsys.readouterr().err
 
 
-def test_somebody_else_s_database_is_left_as_it_is(klass, tmp_path, capsys):
+@pytest.mark.parametrize("version", [0, 1])
+def test_somebody_else_s_database_is_left_as_it_is(klass, tmp_path, capsys, version):
     out = tmp_path / "out"
     out.mkdir()
     other = sqlite3.connect(out / store.NAME)
     other.execute("CREATE TABLE results (name TEXT)")
+    other.execute(f"PRAGMA user_version = {version}")  # many programs count from 1
     other.commit()
     other.close()
     before = (out / store.NAME).read_bytes()
@@ -451,6 +458,30 @@ def test_a_damaged_database_is_one_line(klass, tmp_path, capsys):
     assert run(folder, "--out", out, "--resume") in (1, 2)
     (line,) = capsys.readouterr().err.splitlines()
     assert "name another --out" in line
+
+
+def test_a_damaged_record_is_one_line(klass, tmp_path, capsys):
+    folder, out = klass(anna="good"), tmp_path / "out"
+    run(folder, "--out", out)
+    with sqlite3.connect(out / store.NAME) as db:
+        db.execute("UPDATE results SET record = substr(record, 1, 20)")
+    db.close()
+    capsys.readouterr()
+    assert run(folder, "--out", out, "--resume") == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "is damaged" in line
+
+
+def test_names_that_the_terminal_cannot_show(klass, tmp_path):
+    """A locale of a few letters costs the look of a name, not the marks."""
+    folder = klass(**{"Łukasz 力": "good"})
+    words = [sys.executable, "-m", "grader.classroom", folder, "--dry-run"]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        words, cwd=PROJECT / "tests", env=environment, capture_output=True, check=False
+    )
+    assert done.returncode == 0
+    assert b"\\u0141ukasz" in done.stdout
 
 
 def test_the_first_result_for_a_key_stays(tmp_path):
@@ -488,6 +519,12 @@ def test_bad_input_is_one_line_and_exit_code_2(klass, tmp_path, capsys):
         ((folder, *out, "--timeout", "-3"), "30 or more"),
         ((folder, *out, "--memory", "much"), "is no size"),
         ((folder, *out, "--memory", "64M"), "give 256M or more"),
+        ((folder, *out, "--memory", "9" * 400 + "T"), "more than any machine has"),
+        ((folder, *out, "--memory", "99999999T"), "more than any machine has"),
+        ((folder, *out, "--jobs", "\N{SUPERSCRIPT TWO}"), "no whole number above 0"),
+        ((folder, *out, "--katas", "\N{SUPERSCRIPT TWO}"), "there is no kata"),
+        ((folder, *out, "--seed", "\udcff"), "cannot be printed"),
+        ((folder, *out, "--address", "head:6379"), "add --engine ray"),
         ((folder, *out, "--engine", "abacus"), "invalid choice"),
         ((folder, "--out", ""), "--out: nothing is given"),
         (("", *out), "SUBMISSIONS: nothing is given"),
