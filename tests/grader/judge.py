@@ -406,7 +406,8 @@ class Child:
             message = message | {"number": number, "seconds": patience}
             wire.send(self.line, message, blobs)
             tensors = sum("dtype" in spec for spec in message.get("args", ()))
-            facts, data = self._answer(number, patience, tensors)
+            calls = 2 if "again" in message else 1
+            facts, data = self._answer(number, patience, tensors, calls)
             if "error" in facts:
                 error = error_of(facts, self.lane) or {}
                 facts["error"] = error
@@ -424,7 +425,7 @@ class Child:
         except (TimeoutError, wire.WireError, OSError) as error:
             return Answer({"error": self._died(error)}, output=self._said())
 
-    def _answer(self, number: str, patience: float, tensors: int) -> tuple[dict, list]:
+    def _answer(self, number: str, patience: float, tensors: int, calls: int) -> tuple[dict, list]:
         """The answer to the request of this number, and what was said ahead of it.
 
         What the recorder sees it says at once: what has been said cannot be taken back, and an
@@ -434,10 +435,11 @@ class Child:
         for _ in range(MOST_REMARKS):
             facts, data = self._receive(patience)
             remark = facts.get("remark")
-            if remark == "launched":
+            if remark == "launched" and self.lane == "compile":
                 patience = COMPILE_SECONDS
-            elif remark == "reset":
+            elif remark == "reset" and calls:
                 said.clear()
+                calls -= 1  # each call of the launcher begins with one
             elif remark in ("outside", "hazards"):
                 said[remark] += 1
             else:

@@ -24,7 +24,7 @@ pytest.importorskip("yaml")
 
 from grader.classroom import __main__ as command
 from grader.classroom import local, outputs, page, store
-from grader.classroom.job import Dead, Late
+from grader.classroom.job import Dead, Job, Late, NoStart
 from grader.classroom.units import Unit, next_unit, suite_version
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -201,6 +201,42 @@ def test_a_job_is_replaced_after_many_units(klass, tmp_path, monkeypatch, fake):
     assert {row["total"] for row in table(tmp_path / "out").values()} == {"85"}
 
 
+@pytest.mark.parametrize("first", [0, 3])
+def test_a_machine_that_starts_no_job_is_nobody_s_crash(
+    klass, tmp_path, monkeypatch, fake, capsys, first
+):
+    """A full disk, say, from the job of number `first` on: what is not graded yet waits for --resume."""
+    started: list[int] = []
+    start = fake.__init__
+
+    def open_(*words):
+        started.append(1)
+        if len(started) > first:
+            raise NoStart("the process that judges does not start here: No space left on device")
+        start(*words)
+
+    folder, out = klass(ann="good 1", ben="good 2", cem="good 3", dan="good 4"), tmp_path / "out"
+    monkeypatch.setattr(local, "RENEWED", 1)
+    monkeypatch.setattr(local, "PAUSE", 0.01)
+    with monkeypatch.context() as patch:
+        patch.setattr(fake, "__init__", open_)
+        assert run(folder, "--out", out, "--jobs=1") == 1
+    assert "No space left on device; what is graded so far" in capsys.readouterr().err
+    if first:
+        states = [row["status"] for row in table(out).values()]
+        assert sorted(states) == ["graded"] * 3 + ["pending"]
+    assert run(folder, "--out", out, "--resume") == 0
+    assert {row["total"] for row in table(out).values()} == {"85"}
+
+
+def test_why_a_job_does_not_start_is_told(tmp_path, monkeypatch):
+    (tmp_path / "torch.py").write_text("raise OSError('libtorch.so is missing')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    settings = {"sandbox": "off", "hidden": [], "seconds": 60, "limits": {}}
+    with pytest.raises(NoStart, match=r"does not start here: OSError: libtorch.so is missing"):
+        Job(settings)
+
+
 def test_a_file_that_two_hand_in_is_judged_once_and_flagged(klass, tmp_path, fake):
     stub = (PROJECT / "exercises/01_vector_add/kernel.py").read_text()
     folder = klass(anna="good same", ben="good same", cem=stub, dora=stub)
@@ -358,7 +394,9 @@ def test_other_settings_need_resume(klass, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("place", ["take_in", "suite_version", "write_all", "judge"])
+@pytest.mark.parametrize(
+    "place", ["take_in", "suite_version", "start", "outlines", "write_all", "judge"]
+)
 def test_an_interruption_is_one_line_at_any_moment(
     klass, tmp_path, capsys, monkeypatch, request, fake, place, number
 ):
@@ -371,6 +409,7 @@ def test_an_interruption_is_one_line_at_any_moment(
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     folder, out = klass(anna="good", ben="bad"), tmp_path / "out"
     where = {"take_in": command.intake, "write_all": outputs, "suite_version": command}
+    where |= {"start": local.Local, "outlines": local.Local}
     with monkeypatch.context() as patch:
         if place == "judge":
             judge = fake.judge

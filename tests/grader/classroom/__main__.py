@@ -22,6 +22,7 @@ from ..sandbox import Limits, choose
 from ..stubs import SHIPPED
 from ..words import plural
 from . import grading, intake, marks, outputs
+from .job import NoStart
 from .store import Store, Trouble
 from .units import known_katas, suite_version
 
@@ -296,12 +297,17 @@ def run(options: argparse.Namespace, known: list[str], asked: list[str] | None) 
             stop(str(error))
         except KeyboardInterrupt:
             broken = INTERRUPTED
+        except NoStart as error:
+            broken = f"{error}; what is graded so far is kept: mend that, and go on with --resume"
         finally:
             engine.close()
+        outlines = store.outlines(suites)
+        if not outlines.keys() >= {*katas}:
+            stop(broken, 1)  # before anything is known of what there was to earn
         rows = marks.table(
             found,
             katas,
-            store.outlines(suites),
+            outlines,
             grading.finder(store, suites, settings),
             bool(engine.cards),
             stubs(),
