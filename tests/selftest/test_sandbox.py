@@ -352,7 +352,7 @@ def test_a_process_may_call_itself_anything(loaded):
     )
     child, flags = loaded(code)
     assert child.load_error is None
-    assert flags == [("leaves processes behind", "\N{REPLACEMENT CHARACTER}) Z\\n")]
+    assert flags == [("leaves processes behind", "\N{REPLACEMENT CHARACTER}) Z\n")]
 
 
 @needs_sandbox
