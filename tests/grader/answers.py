@@ -8,6 +8,7 @@ anyone builds on them.
 from __future__ import annotations
 
 MOST_TEXT = 4000  # characters of any one text
+MOST_NESTED = 50  # lists and objects inside each other; no lane answers with a tenth of it
 MOST_NUMBER = 1 << 63  # whole numbers beyond this count nothing that fits into a machine
 ERRORS = (
     "import",
@@ -17,9 +18,9 @@ ERRORS = (
     "grader",
     "hang",
     "tampering",
-    "card",
-    "no-card",
 )
+CARD_ERRORS = (*ERRORS, "card", "no-card")
+ON_CARD = ("gpu", "speed", "card talk")  # lanes that have a card to speak of
 
 NUMBER = (int, float)
 LINE = (int, None)
@@ -144,14 +145,20 @@ def sound(lane: str, facts: dict, blobs: list, tensors: int) -> bool:
     return all(has(place, int) and 0 <= place < len(blobs) for place in places)
 
 
-def error_of(facts: dict) -> dict | None:
+def sound_beside_error(lane: str, facts: dict) -> bool:
+    """The same of what comes with an error: of that only tuners of kernels that ran are built on."""
+    return lane not in ("trace", "gpu") or has(facts.get("tuners") or [], [TUNER])
+
+
+def error_of(facts: dict, lane: str) -> dict | None:
     """The error that a child reports, brought into form whatever it is; None if there is none."""
     error = facts.get("error")
     if error is None:
         return None
     error = error if isinstance(error, dict) else {}
+    known = CARD_ERRORS if lane in ON_CARD else ERRORS
     out: dict = {
-        "where": error["where"] if error.get("where") in ERRORS else "launcher",
+        "where": error["where"] if error.get("where") in known else "launcher",
         "type": str(error.get("type", ""))[:80],
         "message": str(error.get("message", "")),
         "line": error["line"] if has(error.get("line"), int) else None,
@@ -171,8 +178,11 @@ def names(value) -> list[str]:
     return [str(name)[:80] for name in value[:8]] if isinstance(value, list) else []
 
 
-def plain(value):
-    """The same JSON value with texts that are safe to print: no control codes, not too long."""
+def plain(value, left: int = MOST_NESTED):
+    """The same JSON value with texts that are safe to print: no control codes, not too long.
+
+    Raises ValueError for one that is nested more than `left` deep.
+    """
     if isinstance(value, str):
         if value.isascii() and value.isprintable():
             return value[:MOST_TEXT]
@@ -180,8 +190,10 @@ def plain(value):
             c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode()
             for c in value[:MOST_TEXT]
         )
+    if isinstance(value, (list, dict)) and not left:
+        raise ValueError("nested too deep")
     if isinstance(value, list):
-        return [plain(item) for item in value]
+        return [plain(item, left - 1) for item in value]
     if isinstance(value, dict):
-        return {plain(key): plain(item) for key, item in value.items()}
+        return {plain(key): plain(item, left - 1) for key, item in value.items()}
     return value

@@ -49,6 +49,9 @@ REFUSED = {
 }  # fmt: skip
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # as seccomp calls them
 ON_CARDS = ("memfd_create",)  # which a card's driver may need
+# Memory that processes share without a file is in no count of any of them: it is refused too.
+MMAP = {"x86_64": 9, "aarch64": 222}
+MAP_KIND, SHARED_AND_NAMELESS = 0x2F, 0x21  # of its flags: MAP_TYPE | MAP_ANONYMOUS, and with both
 
 NEWNS, NEWUTS, NEWIPC, NEWPID, NEWNET = 0x20000, 0x4000000, 0x8000000, 0x20000000, 0x40000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND = 1, 2, 4, 8, 32, 4096
@@ -224,10 +227,18 @@ def _refuse(card: bool) -> None:
     machine = os.uname().machine
     if machine not in REFUSED:
         return
-    load, jump_if_equal, jump_if_above, give = 0x20, 0x15, 0x25, 0x06
+    load, keep_bits, jump_if_equal, jump_if_above, give = 0x20, 0x54, 0x15, 0x25, 0x06
     allow, refuse = 0x7FFF0000, 0x00050000 | errno.EPERM
     numbers = [n for name, n in REFUSED[machine].items() if not (card and name in ON_CARDS)]
-    left = len(numbers)
+    mapping: list[tuple[int, int, int, int]] = []
+    if not card:  # a driver may share such memory with itself
+        mapping = [
+            (jump_if_equal, 0, 3, MMAP[machine]),
+            (load, 0, 0, 16 + 3 * 8),  # its fourth argument
+            (keep_bits, 0, 0, MAP_KIND),
+            (jump_if_equal, 1, 0, SHARED_AND_NAMELESS),
+        ]
+    left = len(numbers) + len(mapping)
     program = [
         (load, 0, 0, 4),  # the architecture
         (jump_if_equal, 0, left + 3, ARCHITECTURES[machine]),  # 32-bit calls have other numbers
@@ -235,7 +246,7 @@ def _refuse(card: bool) -> None:
         (jump_if_above, left + 1, 0, 0x3FFFFFFF),  # x32, which has others too
     ]
     program += [(jump_if_equal, left - place, 0, n) for place, n in enumerate(numbers)]
-    program += [(give, 0, 0, allow), (give, 0, 0, refuse)]
+    program += [*mapping, (give, 0, 0, allow), (give, 0, 0, refuse)]
     code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *one) for one in program))
     header = struct.pack("@HP", len(program), ctypes.addressof(code))
     library = ctypes.CDLL(None, use_errno=True)
@@ -263,7 +274,8 @@ def _others() -> list[tuple[int, str]]:
     for entry in os.listdir("/proc"):
         if entry.isdigit() and int(entry) != os.getpid():
             with contextlib.suppress(OSError):
-                name, _, rest = Path(f"/proc/{entry}/stat").read_text().rpartition(")")
+                said = Path(f"/proc/{entry}/stat").read_bytes().decode(errors="replace")
+                name, _, rest = said.rpartition(")")  # a process may call itself anything
                 if rest.split()[0] not in "ZX":
                     out.append((int(entry), name.partition("(")[2]))
     return out

@@ -243,6 +243,7 @@ class CompileLane:
             if entry is None:
                 entry = self._entries[entry_key] = {
                     "kernel": fn.__name__,
+                    "defined": hints.defined(fn.fn),
                     "config": config,
                     "target": target,
                     "launch_line": line,

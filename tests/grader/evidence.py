@@ -6,7 +6,9 @@ launcher as a `Run`, of which checks ask their questions.
 
 from __future__ import annotations
 
+import functools
 import math
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +22,7 @@ from .judge import CARD_SECONDS, SET_UP_SECONDS, Child, Nursery
 from .kata import Case, Draw, Kata, Statement
 from .reasons import NotJudged, Wrong
 from .run import Run
+from .sandbox import source_of
 from .speed import ROUNDS, SECONDS, Speed, Times, card_lock, judge, refusal
 from .tensors import describe_arguments
 
@@ -28,6 +31,8 @@ EACH_CONFIG = ("full", "ragged", "order")  # groups that are run with every conf
 SAMPLES = {"sample": 2, "order": 48}  # programs that run of each launch there, besides the last one
 BLOCK_CEILING = 1 << 17  # lanes; cases are not sized by a block beyond this
 MOST_FLAGS = 30
+MOST_FACES = 3  # kernels that the compile lane is asked for once more
+DEF = re.compile(r"\s*(async\s+)?def\s")
 MOST_DEATHS = 3  # cases of a lane that may cost the card's context before the rest is not tried
 
 
@@ -385,6 +390,49 @@ class Evidence(Collected):
             if config != self.base:
                 block = blocks[config] if blocks and config < len(blocks) else self.kata.usual_block
                 yield self._call(child, shape.settled(block, self.size_seed), config)
+
+    def two_faces(self) -> str:
+        """A kernel that a call launches where kernels run, and not where they are compiled; "" if none.
+
+        Neither lane sees what the other one is shown. A kernel that the compiled cases do not come to
+        may be one for other sizes: so the compile lane is asked for the very call that launched it.
+        """
+        if not {"trace", "compile"} <= self.lanes_on:
+            return ""
+        ran: dict[tuple, Run] = {}
+        for run in self._futures["trace"].result():
+            if run.answer.error is None and run.case.group not in SAMPLES:
+                for kernel in self._launched(run.facts):
+                    ran.setdefault(kernel, run)
+        compiled = {kernel for answer in self.compiled() for kernel in self._launched(answer)}
+        unseen = [kernel for kernel in ran if kernel not in compiled][:MOST_FACES]
+        child = self._child("compile")
+        try:
+            for kernel in unseen:
+                run = ran[kernel]
+                answer = self._compile(child, run.case, [self.kata.targets[0]])
+                if kernel not in self._launched(answer):
+                    where = f"{kernel[0]} (line {kernel[1]}) does the work"
+                    return f"{where} ({run.label}), and is not launched by this call where it is compiled"
+        finally:
+            child.stop()
+        return ""
+
+    def _launched(self, facts: dict) -> set[tuple[str, int | None]]:
+        """The kernels of an answer, by name and line."""
+        if "error" in facts:
+            return set()
+        return {(x["kernel"], self._line_of_def(x.get("defined"))) for x in facts["launches"]}
+
+    def _line_of_def(self, line) -> int | None:
+        """Of a function that begins at this line, maybe with a decorator, the line of its `def`."""
+        rest = self._lines[line - 1 :] if isinstance(line, int) and line > 0 else []
+        found = (at for at, text in enumerate(rest, line) if DEF.match(text))
+        return next(found, None)
+
+    @functools.cached_property
+    def _lines(self) -> list[str]:
+        return source_of(self.file).decode(errors="replace").splitlines()
 
     # ---- asking ------------------------------------------------------------------------------
 

@@ -131,6 +131,10 @@ def grade(
                 except Exception as raised:
                     error = raised
             settle(verdict, error, lanes, evidence.note)
+        if nursery.limits is not None and isinstance(evidence, Evidence):
+            with contextlib.suppress(Exception):  # whatever is wrong there, checks have said
+                if faces := evidence.two_faces():
+                    evidence.flag("lanes differ", faces)
     finally:
         evidence.close()
         card.flags = evidence.flags

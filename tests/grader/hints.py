@@ -419,3 +419,9 @@ def grid_function(error: Exception, names: list[str], parameters: Sequence[str] 
         asked = missing.group(1)
         return f"meta is a dict: the grid function must ask for meta[{asked!r}]. {holds}"
     return f"the grid function raises {type(error).__name__}: {error}"
+
+
+def defined(function: object) -> int | None:
+    """The line at which a function begins: of its first decorator, or of `def` where it was rewritten."""
+    code = getattr(function, "__code__", None)
+    return getattr(code, "co_firstlineno", None)

@@ -155,7 +155,7 @@ MADE: dict[str, tuple[str, Callable[[Path], None]]] = {
             lambda text: (
                 "import mmap\nkept, piece = [], 1 << 28\n"
                 "while piece > 1 << 10:\n"
-                "    try:\n        kept.append(mmap.mmap(-1, piece))\n"
+                "    try:\n        kept.append(mmap.mmap(-1, piece, flags=mmap.MAP_PRIVATE))\n"
                 "    except (OSError, MemoryError):\n        piece >>= 1\n" + text
             )
         ),

@@ -783,7 +783,7 @@ def _record_launches(recorder) -> None:
                 text = hints.grid_function(error, list(names), self.arg_names)
                 raise TypeError(text) from error
         self.grid = grid = recorder.grid_for(self.grid)
-        recorder.begin_launch(kernel, grid, names)
+        recorder.begin_launch(kernel, grid, names, hints.defined(self.fn))
         try:
             with np.errstate(all="ignore"):
                 return original_call(self, *args, **kwargs)

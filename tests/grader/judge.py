@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import wire
-from .answers import error_of, plain, sound
+from .answers import error_of, plain, sound, sound_beside_error
 from .cell import HOME, Limits
 from .processes import family_time
 from .sandbox import Sandbox, packed, source_of
@@ -307,7 +307,8 @@ class Child:
                 return self.load_error
         self.births, self.seen_pid = self.nursery.births, None
         patience = SET_UP_SECONDS if self.lane == "speed" else LOAD_CASES * CASE_SECONDS
-        request = self.request | {"seconds": patience}
+        number = secrets.token_hex(8)
+        request = self.request | {"seconds": patience, "number": number}
         self.pid, self.line, self.output_fd = self.nursery.spawn(self.lane, request, contents)
         self.births = self.nursery.births
         most = None if self.nursery.limits is None else self.nursery.limits.output
@@ -315,11 +316,13 @@ class Child:
         try:
             self.seen_pid = self.pid if contents is None else self._greet()
             loaded, _ = self._receive(patience)
+            if loaded.get("number") != number:
+                raise wire.WireError("it answers what nobody asked")
         except (TimeoutError, wire.WireError) as error:
             died = self._died(error) | {"loading": True}
             self.load_error = None if died["where"] == "orphan" else died
             return died
-        self.load_error = error_of(loaded)
+        self.load_error = error_of(loaded, self.lane)
         if self.load_error is not None and self.load_error["where"] == "hang":
             self.load_error["loading"] = True
         parameters = loaded.get("parameters")
@@ -403,9 +406,10 @@ class Child:
             message = message | {"number": number, "seconds": patience}
             wire.send(self.line, message, blobs)
             tensors = sum("dtype" in spec for spec in message.get("args", ()))
-            facts, data = self._answer(number, patience, tensors)
+            calls = 2 if "again" in message else 1
+            facts, data = self._answer(number, patience, tensors, calls)
             if "error" in facts:
-                error = error_of(facts) or {}
+                error = error_of(facts, self.lane) or {}
                 facts["error"] = error
                 self._suspect(error)
                 if error.get("fatal"):
@@ -421,7 +425,7 @@ class Child:
         except (TimeoutError, wire.WireError, OSError) as error:
             return Answer({"error": self._died(error)}, output=self._said())
 
-    def _answer(self, number: str, patience: float, tensors: int) -> tuple[dict, list]:
+    def _answer(self, number: str, patience: float, tensors: int, calls: int) -> tuple[dict, list]:
         """The answer to the request of this number, and what was said ahead of it.
 
         What the recorder sees it says at once: what has been said cannot be taken back, and an
@@ -431,17 +435,21 @@ class Child:
         for _ in range(MOST_REMARKS):
             facts, data = self._receive(patience)
             remark = facts.get("remark")
-            if remark == "launched":
+            if remark == "launched" and self.lane == "compile":
                 patience = COMPILE_SECONDS
-            elif remark == "reset":
+            elif remark == "reset" and calls:
                 said.clear()
+                calls -= 1  # each call of the launcher begins with one
             elif remark in ("outside", "hazards"):
                 said[remark] += 1
             else:
                 break
         if facts.pop("number", None) != number:
             raise wire.WireError("it answers what nobody asked")
-        if "error" not in facts:
+        if "error" in facts:
+            if not sound_beside_error(self.lane, facts):
+                raise wire.WireError("what it answers makes no sense")
+        else:
             if not sound(self.lane, facts, data, tensors):
                 raise wire.WireError("what it answers makes no sense")
             if any(len(facts[key]) < count for key, count in said.items()):
@@ -484,7 +492,10 @@ class Child:
                         return self.line.recv_into(view)
 
         facts, blobs = wire.receive(Timed(), self.most_bytes)  # type: ignore[arg-type]
-        return plain(facts), blobs
+        try:
+            return plain(facts), blobs
+        except ValueError as error:
+            raise wire.WireError(f"what it answers makes no sense ({error})") from None
 
     def _said(self) -> str:
         """What the child has printed so far."""

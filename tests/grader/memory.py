@@ -164,7 +164,7 @@ class Memory:
 
     def allocate(self, nbytes: int, itemsize: int, dtype, name: str, kind: str):
         """A fresh 1-D tensor of `dtype` over its own guarded memory, and its Buffer."""
-        room = mmap.mmap(-1, GAP + nbytes + GAP + mmap.PAGESIZE)
+        room = mmap.mmap(-1, GAP + nbytes + GAP + mmap.PAGESIZE, flags=mmap.MAP_PRIVATE)
         tensor = torch.frombuffer(room, dtype=dtype, count=nbytes // itemsize, offset=GAP)
         raw = np.frombuffer(room, np.uint8, nbytes, GAP)
         self._keep.append(room)

@@ -195,7 +195,10 @@ class Recorder:
             grid = tuple(wanted) + (1,) * (3 - len(wanted))
         return grid
 
-    def begin_launch(self, kernel: str, grid: tuple, arguments: dict) -> None:
+    def begin_launch(
+        self, kernel: str, grid: tuple, arguments: dict, defined: int | None = None
+    ) -> None:
+        """A launch begins. `defined`: the line that its kernel begins at."""
         if self.guard is not None:
             self.guard()
         self.check_shadows()
@@ -208,6 +211,7 @@ class Recorder:
             buffer.reader = None
         self._launch = {
             "kernel": kernel,
+            "defined": defined,
             "grid": list(grid),
             "programs": math.prod(grid),
             "ran": 0,  # programs that ran

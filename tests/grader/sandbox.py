@@ -33,7 +33,8 @@ SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")  # often links into 
 ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime")
 ELSEWHERE = ("/nix/store", "/gnu/store", "/opt/rocm", "/opt/cuda", "/run/opengl-driver")
 CARDS = ("nvidia*", "dri", "kfd", "dxg")  # in /dev
-PLAIN_DEVICES = ("null", "zero", "full", "random", "urandom")
+PLAIN_DEVICES = ("null", "full", "random", "urandom")
+FOR_CARDS = ("zero",)  # a driver may want it; shared, it is memory that nobody counts (see `cell`)
 PACKAGES = ("torch", "triton", "numpy", "openai")  # where these lie, a child must be able to read
 PASSED_ON = ("PATH", "LANG", "TZ", "LD_LIBRARY_PATH", "PYTHONDONTWRITEBYTECODE")
 PASSED_PREFIXES = ("LC_", "CUDA_", "HIP_", "ROCR_", "NVIDIA_", "OMP_", "MKL_", "OPENBLAS_")
@@ -139,9 +140,9 @@ def _arguments(more_hidden: Sequence[Path]) -> list[str]:
     for place in [f"/etc/{name}" for name in ETC] + list(ELSEWHERE):
         out += ["--ro-bind-try", place, place]
     out += ["--proc", "/proc", "--dir", HOME, "--dir", "/dev/shm"]
-    for name in PLAIN_DEVICES:
-        out += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
     cards = [path for pattern in CARDS for path in sorted(Path("/dev").glob(pattern))]
+    for name in (*PLAIN_DEVICES, *FOR_CARDS) if cards else PLAIN_DEVICES:
+        out += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
     for card in cards:
         out += ["--dev-bind-try", str(card), str(card)]
     if cards:

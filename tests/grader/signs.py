@@ -30,6 +30,7 @@ WORDS = {
     "goes past Python": "ctypes cffi mmap ctypeslib",
     "starts processes": "subprocess multiprocessing forkpty posix_spawn ProcessPoolExecutor",
     "talks to others": "socket urllib requests",
+    "asks how it is run": "InterpretedFunction TensorHandle interpreter_builder knobs",
     "knows the grader": "grader pytest unittest sitecustomize __main__",
     "puts a tensor class of its own in place": "as_subclass _make_subclass __torch_function__"
     " __torch_dispatch__ TorchDispatchMode TorchFunctionMode",
@@ -40,6 +41,7 @@ WORDS = {
 }
 # Words that are a sign as a name inside some module: os.fork.
 MEMBERS = {
+    "reaches behind the language's tensors": "handle _semantic _builder",
     "starts processes": "fork system popen execv execve execvp spawnv",
     "ends processes": "_exit kill killpg abort",
     "reaches into loaded modules": "modules",

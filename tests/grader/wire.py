@@ -13,6 +13,7 @@ import struct
 HEADER = struct.Struct(">IQ")  # number of blobs, bytes of JSON
 LENGTH = struct.Struct(">Q")  # bytes of one blob
 MAX_JSON = 32 << 20
+MAX_VALUES = 1 << 20  # that JSON holds: each takes far more memory than its bytes
 MAX_BLOBS = 64
 PIECE = 1 << 20  # bytes for which there is room at once
 MAX_BYTES = 1 << 30  # of all blobs of one message
@@ -37,8 +38,11 @@ def receive(sock: socket.socket, max_bytes: int = MAX_BYTES) -> tuple[dict, list
     count, length = HEADER.unpack(_exactly(sock, HEADER.size))
     if count > MAX_BLOBS or length > MAX_JSON:
         raise WireError("what it answers makes no sense (too long)")
+    text = bytes(_exactly(sock, length))
+    if sum(map(text.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        raise WireError("what it answers makes no sense (too many values)")
     try:
-        message = json.loads(bytes(_exactly(sock, length)))
+        message = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise WireError("what it answers makes no sense (not JSON)") from error
     if not isinstance(message, dict):

@@ -270,6 +270,7 @@ def serve(sock: socket.socket, request: dict) -> None:
     from . import wire
 
     loaded = False
+    number = request.pop("number")  # of the answer about its import; the file is not to find it
 
     def remark(text: str) -> None:
         """Tell the judge something at once, ahead of the answer.
@@ -287,7 +288,7 @@ def serve(sock: socket.socket, request: dict) -> None:
     except Overtime:
         answer = {"error": lane.describe(Overtime())}
     guard = lane.guard
-    wire.send(sock, answer)
+    wire.send(sock, answer | {"number": number})
     loaded = True
     while "error" not in answer:
         try:

@@ -7,7 +7,7 @@ import random
 
 import pytest
 import torch
-from grader.answers import error_of, has, plain, sound
+from grader.answers import error_of, has, plain, sound, sound_beside_error
 from grader.reasons import Wrong
 from grader.tensors import decode
 
@@ -142,16 +142,42 @@ def test_texts_are_safe_to_print():
     }
 
 
+def test_tuners_beside_an_error_have_their_shape():
+    tuner = {"keys": ["n"], "key_values": ["3"], "configs": [{"kwargs": {"BLOCK": "1"}}]}
+    for fine in ({}, {"tuners": []}, {"tuners": None}, {"tuners": [tuner]}):
+        assert sound_beside_error("trace", fine | {"launches": "whatever"})
+    for forged in (7, "ab", [{}], [tuner | {"configs": 3}], {"a": 1}):
+        assert not sound_beside_error("trace", {"tuners": forged})
+        assert sound_beside_error("compile", {"tuners": forged})
+
+
 def test_an_error_comes_into_form_whatever_it_is():
-    assert error_of({}) is None
+    assert error_of({}, "trace") is None
     empty = {"where": "launcher", "type": "", "message": "", "line": None}
     for nonsense in (7, "text", [], {}, {"where": "nowhere"}, {"line": "3"}, {"line": True}):
-        assert error_of({"error": nonsense}) == empty
+        assert error_of({"error": nonsense}, "trace") == empty
     given = {"where": "kernel", "type": "ValueError", "message": "no", "line": 3, "more": 1}
-    assert error_of({"error": given}) == {k: v for k, v in given.items() if k != "more"}
-    missing = error_of({"error": {"missing": "add", "defined": ["a", 1, "b" * 200]}})
+    assert error_of({"error": given}, "trace") == {k: v for k, v in given.items() if k != "more"}
+    missing = error_of({"error": {"missing": "add", "defined": ["a", 1, "b" * 200]}}, "trace")
     assert missing["defined"] == ["a", "1", "b" * 80]
-    assert error_of({"error": {"where": "tampering"}})["names"] == []
+    assert error_of({"error": {"where": "tampering"}}, "trace")["names"] == []
+
+
+@pytest.mark.parametrize("where", ["card", "no-card"])
+def test_only_a_lane_on_a_card_has_trouble_with_a_card(where):
+    """What a card is said to refuse is not judged, and so no part of the maximum."""
+    error = {"error": {"where": where, "type": "", "message": "", "line": None}}
+    assert {error_of(error, lane)["where"] for lane in ("trace", "compile", "talk")} == {"launcher"}
+    assert {error_of(error, lane)["where"] for lane in ("gpu", "speed", "card talk")} == {where}
+
+
+def test_what_is_nested_without_end_is_refused():
+    nested: object = 1
+    for _ in range(50):
+        nested = [nested]
+    assert plain({"a": nested[0]}) == {"a": nested[0]}
+    with pytest.raises(ValueError, match="nested"):
+        plain({"a": {"b": nested}})
 
 
 @pytest.mark.parametrize(

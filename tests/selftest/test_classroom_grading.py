@@ -11,6 +11,7 @@ import os
 import random
 import signal
 import sqlite3
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -23,7 +24,7 @@ pytest.importorskip("yaml")
 
 from grader.classroom import __main__ as command
 from grader.classroom import local, outputs, page, store
-from grader.classroom.job import Dead, Late
+from grader.classroom.job import Dead, Job, Late, NoStart
 from grader.classroom.units import Unit, next_unit, suite_version
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -200,6 +201,42 @@ def test_a_job_is_replaced_after_many_units(klass, tmp_path, monkeypatch, fake):
     assert {row["total"] for row in table(tmp_path / "out").values()} == {"85"}
 
 
+@pytest.mark.parametrize("first", [0, 3])
+def test_a_machine_that_starts_no_job_is_nobody_s_crash(
+    klass, tmp_path, monkeypatch, fake, capsys, first
+):
+    """A full disk, say, from the job of number `first` on: what is not graded yet waits for --resume."""
+    started: list[int] = []
+    start = fake.__init__
+
+    def open_(*words):
+        started.append(1)
+        if len(started) > first:
+            raise NoStart("the process that judges does not start here: No space left on device")
+        start(*words)
+
+    folder, out = klass(ann="good 1", ben="good 2", cem="good 3", dan="good 4"), tmp_path / "out"
+    monkeypatch.setattr(local, "RENEWED", 1)
+    monkeypatch.setattr(local, "PAUSE", 0.01)
+    with monkeypatch.context() as patch:
+        patch.setattr(fake, "__init__", open_)
+        assert run(folder, "--out", out, "--jobs=1") == 1
+    assert "No space left on device; what is graded so far" in capsys.readouterr().err
+    if first:
+        states = [row["status"] for row in table(out).values()]
+        assert sorted(states) == ["graded"] * 3 + ["pending"]
+    assert run(folder, "--out", out, "--resume") == 0
+    assert {row["total"] for row in table(out).values()} == {"85"}
+
+
+def test_why_a_job_does_not_start_is_told(tmp_path, monkeypatch):
+    (tmp_path / "torch.py").write_text("raise OSError('libtorch.so is missing')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    settings = {"sandbox": "off", "hidden": [], "seconds": 60, "limits": {}}
+    with pytest.raises(NoStart, match=r"does not start here: OSError: libtorch.so is missing"):
+        Job(settings)
+
+
 def test_a_file_that_two_hand_in_is_judged_once_and_flagged(klass, tmp_path, fake):
     stub = (PROJECT / "exercises/01_vector_add/kernel.py").read_text()
     folder = klass(anna="good same", ben="good same", cem=stub, dora=stub)
@@ -239,6 +276,10 @@ def test_what_only_a_card_can_judge_is_left_out_and_flagged(klass, tmp_path):
     assert (facts["score"], facts["max_score"], facts["not_judged"]) == (0, 25, 75)
     (flag,) = facts["katas"]["01_vector_add"]["flags"]
     assert flag["flag"] == "needs a card"
+    row = table(tmp_path / "out")["anna"]
+    assert row["status"] == "partly judged"  # its maximum is not the others'
+    assert "75 points of this file" not in row["note"]
+    assert "60 points of this file can be judged only on a GPU" in row["note"]
 
 
 def test_no_card_unit_follows_a_crash():
@@ -353,7 +394,9 @@ def test_other_settings_need_resume(klass, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("place", ["take_in", "suite_version", "write_all", "judge"])
+@pytest.mark.parametrize(
+    "place", ["take_in", "suite_version", "start", "outlines", "write_all", "judge"]
+)
 def test_an_interruption_is_one_line_at_any_moment(
     klass, tmp_path, capsys, monkeypatch, request, fake, place, number
 ):
@@ -366,6 +409,7 @@ def test_an_interruption_is_one_line_at_any_moment(
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     folder, out = klass(anna="good", ben="bad"), tmp_path / "out"
     where = {"take_in": command.intake, "write_all": outputs, "suite_version": command}
+    where |= {"start": local.Local, "outlines": local.Local}
     with monkeypatch.context() as patch:
         if place == "judge":
             judge = fake.judge
@@ -429,11 +473,13 @@ def test_a_file_in_place_of_the_database(klass, tmp_path, capsys):
     assert "no database of this grader" in capsys.readouterr().err
 
 
-def test_somebody_else_s_database_is_left_as_it_is(klass, tmp_path, capsys):
+@pytest.mark.parametrize("version", [0, 1])
+def test_somebody_else_s_database_is_left_as_it_is(klass, tmp_path, capsys, version):
     out = tmp_path / "out"
     out.mkdir()
     other = sqlite3.connect(out / store.NAME)
     other.execute("CREATE TABLE results (name TEXT)")
+    other.execute(f"PRAGMA user_version = {version}")  # many programs count from 1
     other.commit()
     other.close()
     before = (out / store.NAME).read_bytes()
@@ -451,6 +497,30 @@ def test_a_damaged_database_is_one_line(klass, tmp_path, capsys):
     assert run(folder, "--out", out, "--resume") in (1, 2)
     (line,) = capsys.readouterr().err.splitlines()
     assert "name another --out" in line
+
+
+def test_a_damaged_record_is_one_line(klass, tmp_path, capsys):
+    folder, out = klass(anna="good"), tmp_path / "out"
+    run(folder, "--out", out)
+    with sqlite3.connect(out / store.NAME) as db:
+        db.execute("UPDATE results SET record = substr(record, 1, 20)")
+    db.close()
+    capsys.readouterr()
+    assert run(folder, "--out", out, "--resume") == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "is damaged" in line
+
+
+def test_names_that_the_terminal_cannot_show(klass, tmp_path):
+    """A locale of a few letters costs the look of a name, not the marks."""
+    folder = klass(**{"Łukasz 力": "good"})
+    words = [sys.executable, "-m", "grader.classroom", folder, "--dry-run"]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        words, cwd=PROJECT / "tests", env=environment, capture_output=True, check=False
+    )
+    assert done.returncode == 0
+    assert b"\\u0141ukasz" in done.stdout
 
 
 def test_the_first_result_for_a_key_stays(tmp_path):
@@ -488,6 +558,12 @@ def test_bad_input_is_one_line_and_exit_code_2(klass, tmp_path, capsys):
         ((folder, *out, "--timeout", "-3"), "30 or more"),
         ((folder, *out, "--memory", "much"), "is no size"),
         ((folder, *out, "--memory", "64M"), "give 256M or more"),
+        ((folder, *out, "--memory", "9" * 400 + "T"), "more than any machine has"),
+        ((folder, *out, "--memory", "99999999T"), "more than any machine has"),
+        ((folder, *out, "--jobs", "\N{SUPERSCRIPT TWO}"), "no whole number above 0"),
+        ((folder, *out, "--katas", "\N{SUPERSCRIPT TWO}"), "there is no kata"),
+        ((folder, *out, "--seed", "\udcff"), "cannot be printed"),
+        ((folder, *out, "--address", "head:6379"), "add --engine ray"),
         ((folder, *out, "--engine", "abacus"), "invalid choice"),
         ((folder, "--out", ""), "--out: nothing is given"),
         (("", *out), "SUBMISSIONS: nothing is given"),

@@ -145,6 +145,7 @@ def test_feedback_shows_text_as_it_is(out, rows):
     text = (out / "feedback" / "Anna.md").read_text(encoding="utf-8")
     assert text.startswith("# Feedback for Anna\n\n**60 of 85 points** (15 more")
     assert "| FAIL | mask | 0/25 | About mask. |" in text
+    assert "\nmask, line 7 (About mask):\n" in text
     block = [line for line in text.splitlines() if "<script>" in line]
     assert block
     assert all(line.startswith("    ") for line in block)
@@ -154,6 +155,22 @@ def test_feedback_shows_text_as_it_is(out, rows):
     assert "handed in late" in evil
     assert "evidence" not in text
     assert "took down" in (out / "feedback" / "Bo (17).md").read_text(encoding="utf-8")
+
+
+def test_a_message_fits_a_page():
+    """An indented block is shown as it is, however wide; and every check is told by name."""
+    shown = page.code("word " * 100 + "\n  x = 1\n" + "y" * 300).splitlines()
+    assert max(map(len, shown)) <= page.WIDTH + 4
+    assert "      x = 1" in shown
+
+
+def test_flags_are_told_file_by_file(out, rows):
+    """One file may raise thirty: the others must still be found beside it."""
+    text = (out / "report.html").read_text(encoding="utf-8")
+    flagged = [cell for row in rows for cell in row.cells if cell.flags]
+    assert flagged
+    assert f"<b>{len(flagged)}</b>flagged file" in text
+    assert text.count('<td class="name">') == len(flagged) + len(rows)
 
 
 def test_junit_is_sound_xml(out):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from grader import hostile, judge, sandbox
 from grader.grading import grade
-from grader.judge import Nursery
+from grader.judge import TESTS, Nursery
 
 pytestmark = pytest.mark.skipif(bool(sandbox.trouble()), reason=sandbox.trouble() or "-")
 
@@ -59,6 +59,18 @@ def test_known_sizes_help_where_sizes_are_not_drawn(locked_up, short_katas, hast
     attack = KEPT["hard_coded_sizes"]
     card = grade(attack.kata, attack.file, locked_up, hostile.LANES, "x", drawn_sizes=False)
     assert card.success
+
+
+def test_a_file_that_shows_each_lane_another_kernel(locked_up, short_katas):
+    """By what the same call launches; an honest choice of kernels by size is no such thing."""
+    both = hostile.LANES | {"compile": True}
+    attack = KEPT["has_two_faces"]
+    card = grade(attack.kata, attack.file, locked_up, both, "x")
+    (evidence,) = [f["evidence"] for f in card.flags if f["flag"] == "lanes differ"]
+    assert evidence.startswith("run_kernel (line 18) does the work (n=")
+    chooses = TESTS / "honest" / "17_histogram" / "compared_with_every_bin.py"
+    card = grade("17_histogram", chooses, locked_up, both, "x")
+    assert card.flags == []
 
 
 def test_what_is_not_caught_is_told():

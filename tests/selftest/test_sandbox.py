@@ -327,6 +327,35 @@ def test_memory_that_nobody_counts_is_refused(loaded):
 
 
 @needs_sandbox
+def test_memory_that_processes_share_is_in_a_file_or_refused(loaded):
+    """Of pages in no file and no count the keeper would hear nothing, nor of /dev/zero's."""
+    code = (
+        "import mmap, os\nadd = print\n"
+        "for flags in (mmap.MAP_PRIVATE, mmap.MAP_SHARED):\n"
+        "    try:\n        print(len(mmap.mmap(-1, 4096, flags=flags)))\n"
+        "    except PermissionError as error:\n        print(error.strerror)\n"
+        "file = os.open(os.environ['HOME'] + '/shared', os.O_RDWR | os.O_CREAT)\n"
+        "os.truncate(file, 4096)\nprint(len(mmap.mmap(file, 4096)), os.path.exists('/dev/zero'))\n"
+    )
+    child, _ = loaded(code)
+    assert child.load_error is None
+    there = Path("/dev/nvidia0").exists()
+    assert child.printed == f"4096\nOperation not permitted\n4096 {there}\n"
+
+
+@needs_sandbox
+def test_a_process_may_call_itself_anything(loaded):
+    code = (
+        "import ctypes, os, time\nadd = print\n"
+        "if os.fork() == 0:\n    os.setsid()\n"
+        "    ctypes.CDLL(None).prctl(15, b'\\xff) Z\\n')\n    time.sleep(60)\ntime.sleep(0.5)\n"
+    )
+    child, flags = loaded(code)
+    assert child.load_error is None
+    assert flags == [("leaves processes behind", "\N{REPLACEMENT CHARACTER}) Z\n")]
+
+
+@needs_sandbox
 def test_one_process_cannot_take_more_memory_either(loaded):
     child, _ = loaded("kept = bytes(2 << 30)")
     assert child.load_error["type"] == "MemoryError"

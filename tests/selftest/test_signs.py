@@ -46,6 +46,8 @@ def test_no_honest_file_shows_a_sign():
         ("getattr(f, 'f_' + x)", "line 1: reaches for names by text (getattr)"),
         ("map(getattr, a, b)", "line 1: reaches for names by text (getattr)"),
         ("import sys as tl\ngetattr(tl, x)", "line 2: reaches for names by text (getattr)"),
+        ("x.handle.data += 1", "line 1: reaches behind the language's tensors (handle)"),
+        ("triton.knobs.runtime.interpret", "line 1: asks how it is run (knobs)"),
         ("lambda tl: getattr(tl, x)", "line 1: reaches for names by text (getattr)"),
     ],
 )
@@ -57,7 +59,7 @@ def test_a_sign_is_told_with_its_line(text, sign):
     "text",
     [
         "# exec eval\nx = 'ctypes'",
-        "kill = 3\nmodules = fork = kill",
+        "kill = 3\nmodules = fork = kill\nhandle = kill",
         "out.grad = x\nself.time.x = 3",
         "f(torch=3)\nx == torch.y",
         "if tl.x == 1: pass",

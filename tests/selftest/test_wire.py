@@ -93,6 +93,7 @@ def test_a_message_that_breaks_off(line, cut):
         b"\xff\xfe",
         b"[" * 100000,
         b'{"a":' * 50000,
+        b'{"a":[' + b"[]," * wire.MAX_VALUES + b"1]}",
     ],
 )
 def test_a_text_that_is_no_json_object(line, text):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib.util
+import io
 import re
 import secrets
 import signal
@@ -21,10 +22,12 @@ from ..sandbox import Limits, choose
 from ..stubs import SHIPPED
 from ..words import plural
 from . import grading, intake, marks, outputs
+from .job import NoStart
 from .store import Store, Trouble
 from .units import known_katas, suite_version
 
 LEAST_MEMORY = 256 << 20  # in less the inputs of some kata have no room
+MOST_MEMORY = 1 << 50  # beyond it the system cannot count
 LEAST_SECONDS = 30  # right kernels of the larger katas take nearly as long
 INTERRUPTED = "interrupted: what is graded so far is kept; go on with --resume"
 NEEDS = {
@@ -52,11 +55,13 @@ def size(text: str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", text.strip(), re.I)
     if not match:
         raise argparse.ArgumentTypeError(f"{text!r} is no size; write 4G or 500M")
-    number = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+    number = float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ")
+    if number > MOST_MEMORY:
+        raise argparse.ArgumentTypeError(f"{text[:20]} is more than any machine has")
     if number < LEAST_MEMORY:
         least = f"{LEAST_MEMORY >> 20}M"
         raise argparse.ArgumentTypeError(f"in {text} no kernel can be judged; give {least} or more")
-    return number
+    return int(number)
 
 
 def seconds(text: str) -> float:
@@ -70,7 +75,7 @@ def seconds(text: str) -> float:
 
 
 def count(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
+    if not re.fullmatch("[0-9]{1,9}", text) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
     return int(text)
 
@@ -79,6 +84,13 @@ def word(text: str) -> str:
     """Of a variable that is not set the shell leaves nothing: that is no folder, and no seed."""
     if not text.strip():
         raise argparse.ArgumentTypeError("nothing is given")
+    return text
+
+
+def seed(text: str) -> str:
+    """A word that can be kept: what a shell hands over may be no text."""
+    if not word(text).isprintable():
+        raise argparse.ArgumentTypeError("it holds what cannot be printed")
     return text
 
 
@@ -101,7 +113,7 @@ def arguments(words: list[str]) -> argparse.Namespace:
     )
     add("--timeout", type=seconds, metavar="SECONDS", help="for one kata of one student")
     add("--memory", type=size, metavar="SIZE", help="for one kata of one student, such as 4G")
-    add("--seed", type=word, metavar="WORD", help="of the inputs (default: a secret one is drawn)")
+    add("--seed", type=seed, metavar="WORD", help="of the inputs (default: a secret one is drawn)")
     add("--sandbox", choices=("auto", "bwrap", "off"), help="default: auto")
     add("--engine", choices=("local", "ray"), default="local", help="default: local")
     add("--address", metavar="ADDRESS", help="of --engine ray: the cluster (default: auto)")
@@ -117,7 +129,7 @@ def chosen_katas(wanted: str | None, known: list[str]) -> list[str] | None:
     chosen = []
     for word in filter(None, re.split(r"[,\s]+", wanted)):
         for kata in known:
-            if word == kata or (word.isdigit() and int(word) == int(kata[:2])):
+            if word == kata or word.lstrip("0") == kata[:2].lstrip("0"):
                 chosen.append(kata)
                 break
         else:
@@ -229,9 +241,14 @@ def stubs() -> set[str]:
 
 
 def main(words: list[str] | None = None) -> int:
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names that a terminal or a locale cannot show are shown all the same.
+        sys.stdout.reconfigure(errors="backslashreplace")
     options = arguments(sys.argv[1:] if words is None else words)
     known = known_katas()
     asked = chosen_katas(options.katas, known)
+    if options.address and options.engine != "ray":
+        stop("--address names a cluster: add --engine ray")
     if options.out is None and not options.dry_run:
         stop("name a folder for the marks with --out OUT")
     check_folders(options.submissions, options.out)
@@ -280,12 +297,17 @@ def run(options: argparse.Namespace, known: list[str], asked: list[str] | None) 
             stop(str(error))
         except KeyboardInterrupt:
             broken = INTERRUPTED
+        except NoStart as error:
+            broken = f"{error}; what is graded so far is kept: mend that, and go on with --resume"
         finally:
             engine.close()
+        outlines = store.outlines(suites)
+        if not outlines.keys() >= {*katas}:
+            stop(broken, 1)  # before anything is known of what there was to earn
         rows = marks.table(
             found,
             katas,
-            store.outlines(suites),
+            outlines,
             grading.finder(store, suites, settings),
             bool(engine.cards),
             stubs(),

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 from ..scorecard import PROJECT
-from .job import Dead, Job, Late
+from .job import Dead, Job, Late, NoStart
 from .local import RENEWED, crashed, timed_out
 from .store import Trouble
 from .units import Unit
@@ -48,7 +48,7 @@ def work(settings: dict, seed: str, what: dict, content: bytes) -> dict:
         if "sha" in what:
             return {"answer": job.judge(Unit(**what), content, seed), "hello": job.hello}
         return {"answer": {}, "hello": job.hello}
-    except ValueError as error:
+    except (ValueError, NoStart) as error:
         return {"refused": f"{error} (on {socket.gethostname()})"}
     except Late:
         _jobs.pop(card)

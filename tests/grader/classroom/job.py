@@ -28,11 +28,16 @@ from .units import LANES, Unit
 
 TESTS = Path(__file__).resolve().parents[2]
 START_SECONDS = 300.0  # until a job says that it is there: torch on a slow disk
+MOST_SAID = 1 << 16  # bytes of what a job says that does not come up
 GRACE = 30.0  # seconds beyond the limit of a unit, in which the nursery should have ended it
 
 
 class Dead(Exception):
     """The job is gone, with whatever it was at."""
+
+
+class NoStart(Exception):
+    """No job comes up here, as one line: that is the machine's fault and no submission's."""
 
 
 class Late(Exception):
@@ -45,7 +50,7 @@ class Late(Exception):
 class Job:
     """A job process. `settings`: sandbox and limits, for `serve`; `cores`: where it may run.
 
-    Raises Dead if it does not come up, ValueError (one line) if it cannot work as it should.
+    Raises NoStart if it does not come up, ValueError (one line) if it cannot work as it should.
     """
 
     def __init__(self, settings: dict, card: str = "", cores: set[int] | None = None):
@@ -61,24 +66,31 @@ class Job:
         words = [sys.executable, "-m", "grader.classroom.job", str(theirs.fileno()), str(ours)]
         if cores:
             words += [",".join(map(str, sorted(cores)))]
-        self.process = subprocess.Popen(
-            words,
-            pass_fds=[theirs.fileno(), ours],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL if not os.environ.get("KATAS_DEBUG") else None,
-            env=environment,
-            cwd=TESTS,
-            start_new_session=True,
-        )
-        theirs.close()
-        os.close(ours)
+        self.process: subprocess.Popen | None = None
+        said = os.memfd_create("said", os.MFD_CLOEXEC)  # no disk: that may be what is full
         try:
+            self.process = subprocess.Popen(
+                words,
+                pass_fds=[theirs.fileno(), ours],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=said if not os.environ.get("KATAS_DEBUG") else None,
+                env=environment,
+                cwd=TESTS,
+                start_new_session=True,
+            )
+            theirs.close()
+            os.close(ours)
             wire.send(self.line, settings)
             self.hello = self._receive(START_SECONDS)[0]
         except (wire.WireError, OSError) as error:
             self.end()
-            raise Dead(str(error)) from None
+            last = os.pread(said, MOST_SAID, 0).decode(errors="replace").split("\n")
+            reason = next((line for line in last[::-1] if line.strip()), str(error))
+            text = f"the process that judges does not start here: {reason.strip()[:200]}"
+            raise NoStart(text) from None
+        finally:
+            os.close(said)
         if "refused" in self.hello:
             self.end()
             raise ValueError(self.hello["refused"])
@@ -111,13 +123,15 @@ class Job:
         """End the process, after `patience` by force; its nursery and that one's children end too."""
         with contextlib.suppress(OSError):
             self.line.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(patience)
+        if self.process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(patience)
         if self._life >= 0:
             os.close(self._life)
             self._life = -1
-        self.process.kill()
-        self.process.wait()
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
 
 
 # ---- the job's side --------------------------------------------------------------------------

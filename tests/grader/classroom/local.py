@@ -11,14 +11,16 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
-from .job import Dead, Job, Late
+from .job import Dead, Job, Late, NoStart
 from .units import PARTS, Unit
 
 RENEWED = 200  # units, after which a job is replaced: what a library keeps does not pile up
 CLOSE_SECONDS = 5.0  # for a job that has nothing to do to put its things away
+PAUSE = 5.0  # seconds until a job that did not come up is tried again
 CARD_CORES = 2  # of a job with a card: what feeds the card should not wait for its judge
 
 
@@ -153,7 +155,7 @@ class _Slot(threading.Thread):
         engine = self.engine
         try:
             if self.job is None:
-                self.job = engine._open(self.card, self.cores)
+                self.job = self._open()
             return self.job.judge(unit, engine.source(unit.sha), engine.seed)
         except Late:
             self.job = None
@@ -161,3 +163,11 @@ class _Slot(threading.Thread):
         except Dead:
             self.job = None
             return crashed()
+
+    def _open(self) -> Job:
+        """A new job; if the machine has no room for one at the moment, a little later. Raises NoStart."""
+        try:
+            return self.engine._open(self.card, self.cores)
+        except NoStart:
+            time.sleep(PAUSE)
+            return self.engine._open(self.card, self.cores)

@@ -14,7 +14,8 @@ from .intake import Submission
 
 # Of a cell, the worst one first; "graded" is what all are meant to be.
 STATUSES = (
-    "error", "crashed", "timed out", "pending", "not understood", "not handed in", "graded",
+    "error", "crashed", "timed out", "pending", "partly judged", "not understood", "not handed in",
+    "graded",
 )  # fmt: skip
 SHARED_BY = 3  # students named beside a flag that a file was handed in by several
 
@@ -106,6 +107,7 @@ def cell_of(
     flags = [*cpu["card"].get("flags", ()), *(gpu["card"].get("flags", ()) if gpu else ())]
     open_ = sum(check["max_points"] for check in checks if check["status"] == "not-judged")
     broken = [check for check in checks if check["status"] == "error"]
+    status, message = "graded", ""
     if open_ > beyond:
         text = (
             f"{open_ - beyond} points of this file can be judged only on a GPU; others' need none"
@@ -113,13 +115,17 @@ def cell_of(
         if card:
             text = f"{open_} points of this file could not be judged on the card; others' could"
         flags.append({"flag": "not judged whole" if card else "needs a card", "evidence": text})
+        # Its maximum is not the others': whoever reads the table alone has to see that.
+        status, message = "partly judged", text
+    if broken:
+        status, message = "error", broken[0]["message"]
     return Cell(
         kata,
-        "error" if broken else "graded",
+        status,
         points=sum(check["points"] for check in checks),
         maximum=sum(check["max_points"] for check in checks) - open_,
         not_judged=open_,
-        message=broken[0]["message"] if broken else "",
+        message=message,
         sha256=sha,
         checks=checks,
         flags=flags,

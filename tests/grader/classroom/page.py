@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import re
 import statistics
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from .layouts import clean
 from .marks import Row
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
+WIDTH = 88  # columns of a message in a feedback page
 MOST_MESSAGE = 4_000  # characters of one message in a feedback page
 CLEAN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 MARKS = {"passed": "ok", "failed": "FAIL", "error": "ERROR", "not-judged": "--"}
@@ -28,6 +30,7 @@ WORDS = {
     "crashed": "The process that ran your file ended unexpectedly, so nothing could be judged.",
     "timed out": "Your file was not done within the time for one kata, so nothing could be judged.",
     "pending": "This has not been judged yet.",
+    "partly judged": "Part of your file could not be judged here, and counts neither for nor against you.",
     "not understood": "What you handed in could not be judged.",
     "not handed in": "Nothing was handed in for this kata.",
 }
@@ -54,9 +57,13 @@ def markdown(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """A text as an indented block, in which neither Markdown nor HTML means anything."""
-    lines = CLEAN.sub("\N{REPLACEMENT CHARACTER}", str(text)[:MOST_MESSAGE]).splitlines() or [""]
-    return "\n".join("    " + line for line in lines)
+    """A text as an indented block, in which neither Markdown nor HTML means anything.
+
+    Such a block is not wrapped by whatever shows it.
+    """
+    lines = CLEAN.sub("\N{REPLACEMENT CHARACTER}", str(text)[:MOST_MESSAGE]).splitlines()
+    wrapped = [part for line in lines for part in textwrap.wrap(line, WIDTH) or [""]]
+    return "\n".join("    " + line for line in wrapped or [""])
 
 
 def templates() -> jinja2.Environment:
@@ -165,7 +172,7 @@ def report(
     ignored: Sequence[str],
 ) -> str:
     """The instructor's page, as HTML. `names`: of the rows' feedback files."""
-    flagged = [flag | {"student": row.student} for row in rows for flag in row.flags]
+    flagged = [(row, cell) for row in rows for cell in row.cells if cell.flags]
     return environment.get_template("report.html.j2").render(
         rows=rows,
         katas=katas,

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import fcntl
 import json
+import re
 import sqlite3
 import threading
 from pathlib import Path
+from typing import Any
 
 from .units import Unit
 
@@ -26,6 +28,7 @@ CREATE TABLE IF NOT EXISTS results (
     PRIMARY KEY (sha, kata, part, suite, conditions));
 CREATE TABLE IF NOT EXISTS written (name TEXT, sha TEXT, PRIMARY KEY (name, sha));
 """
+TABLES = {*re.findall(r"EXISTS (\w+)", SCHEMA)}
 VERSION = 1
 NOT_OURS = "is no database of this grader; name another --out"
 
@@ -57,12 +60,14 @@ class Store:
         self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
         try:
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            rows = self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            tables = {name for (name,) in rows}
             if version not in (0, VERSION):
                 raise Trouble(
                     f"{self.path} is of another version of the grader; name another --out"
                 )
-            if tables and not version:  # which is set together with the first table
+            # The version is set together with the tables; others number theirs from 1 too.
+            if (tables and not version) or (version and not tables >= TABLES):
                 raise Trouble(f"{self.path} {NOT_OURS}")
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
@@ -93,11 +98,18 @@ class Store:
         except sqlite3.Error as error:
             raise self._trouble(error) from None
 
+    def _read(self, text: str) -> Any:
+        """What was kept as JSON."""
+        try:
+            return json.loads(text)
+        except (ValueError, TypeError) as error:
+            raise Trouble(f"{self.path} is damaged ({error}); name another --out", 1) from None
+
     # ---- settings, sources, outlines ---------------------------------------------------------
 
     def settings(self) -> dict:
         """What this OUT was graded with so far; {} if nothing was."""
-        return {name: json.loads(value) for name, value in self._run("SELECT * FROM settings")}
+        return {name: self._read(value) for name, value in self._run("SELECT * FROM settings")}
 
     def set(self, settings: dict) -> None:
         for name, value in settings.items():
@@ -113,7 +125,7 @@ class Store:
     def outlines(self, suites: dict[str, str]) -> dict[str, dict]:
         """What each of these katas' suites asks for, as far as it is known."""
         rows = self._run("SELECT kata, suite, outline FROM outlines")
-        return {kata: json.loads(text) for kata, suite, text in rows if suites.get(kata) == suite}
+        return {kata: self._read(text) for kata, suite, text in rows if suites.get(kata) == suite}
 
     def outline(self, kata: str, suite: str, outline: dict) -> None:
         values = (kata, suite, json.dumps(outline))
@@ -142,7 +154,7 @@ class Store:
         where = "sha = ? AND kata = ? AND part = ? AND suite = ? AND conditions = ?"
         values = (*unit.key, suite, conditions)
         rows = self._run(f"SELECT record FROM results WHERE {where}", values)
-        return json.loads(rows[0][0]) if rows else None
+        return self._read(rows[0][0]) if rows else None
 
     def count(self) -> int:
         return self._run("SELECT count(*) FROM results")[0][0]
