@@ -20,7 +20,7 @@ from typing import NoReturn
 
 from ..sandbox import Limits, choose
 from ..stubs import SHIPPED
-from ..words import plural
+from ..words import plural, speak
 from . import grading, intake, marks, outputs
 from .job import NoStart
 from .store import Store, Trouble
@@ -340,4 +340,4 @@ def summary(out: Path, rows: list[marks.Row], kept: list[Path], broken: str) -> 
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    speak(main)
