@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 from . import wire
 from .answers import error_of, plain, sound, sound_beside_error
 from .cell import HOME, Limits
-from .processes import family_time
+from .processes import family_time, is_ending
 from .sandbox import Sandbox, packed, source_of
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -211,6 +211,10 @@ class Nursery:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(pid, signal.SIGKILL)
             return Ended(None, True)
+
+    def lost(self, births: int) -> bool:
+        """Whether the process that forked a child then is gone, or has been killed."""
+        return births != self.births or self._process is None or is_ending(self._process.pid)
 
     def _answer(self) -> dict:
         until = time.monotonic() + (NURSERY_SECONDS if self._ready else START_SECONDS)
@@ -408,6 +412,8 @@ class Child:
             tensors = sum("dtype" in spec for spec in message.get("args", ()))
             calls = 2 if "again" in message else 1
             facts, data = self._answer(number, patience, tensors, calls)
+            if self.nursery.lost(self.births):  # a quick answer comes before the end of both
+                raise wire.WireError("the process that supervises it is gone")
             if "error" in facts:
                 error = error_of(facts, self.lane) or {}
                 facts["error"] = error

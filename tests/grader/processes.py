@@ -1,10 +1,12 @@
-"""How much processor time a process and its children have had, as Linux tells it."""
+"""What Linux tells of a process: the processor time of its family, and whether it is ending."""
 
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
+EXITING = 0x4  # of a task's flags, PF_EXITING
 MOST = 200  # processes that are looked at: who starts more need not be told apart from a bomb
 
 
@@ -16,14 +18,30 @@ def family_time(pid: int | None) -> tuple[float, bool]:
     ticks, wants_more = 0, False
     family = [] if pid is None else [pid]
     for one in family:
-        folder = Path(f"/proc/{one}")
         try:
-            stat = (folder / "stat").read_text().rpartition(")")[2].split()
+            stat = _stat(one)
             ticks += sum(map(int, stat[11:15]))  # its own, and of children that have ended
             wants_more |= stat[0] in "RD"
-            for children in folder.glob("task/*/children"):
+            for children in Path(f"/proc/{one}").glob("task/*/children"):
                 family += map(int, children.read_text().split())
         except (OSError, ValueError):
             continue
         del family[MOST:]
     return ticks / os.sysconf("SC_CLK_TCK"), wants_more
+
+
+def is_ending(pid: int) -> bool:
+    """Whether a process is gone, or has been killed and is not gone yet: a large one takes a while."""
+    try:
+        stat = _stat(pid)
+    except OSError:
+        return True
+    flags, pending = int(stat[6]), int(stat[28])
+    return stat[0] in "ZX" or bool(flags & EXITING) or bool(pending >> (signal.SIGKILL - 1) & 1)
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat from the third one, the state, on."""
+    return (
+        Path(f"/proc/{pid}/stat").read_bytes().decode(errors="replace").rpartition(")")[2].split()
+    )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 import torch
 from grader.grading import grade
 from grader.judge import Child, Ended, Nursery
+from grader.processes import is_ending
 from grader.tensors import describe_arguments
 from grader.wire import WireError
 
@@ -110,6 +113,15 @@ def test_a_file_that_kills_the_nursery_does_not_take_others_with_it(judged):
             assert {c.id for c in card.checks if c.status == "failed"} == {"values", "contract"}
         else:
             assert not failed
+
+
+def test_a_killed_process_is_ending_before_it_is_gone():
+    assert not is_ending(os.getpid())
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as sleeper:
+        assert not is_ending(sleeper.pid)
+        sleeper.kill()
+        assert is_ending(sleeper.pid)
+    assert is_ending(sleeper.pid)
 
 
 def test_files_are_limited(written):
