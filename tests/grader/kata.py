@@ -10,9 +10,9 @@ BLOCK + 1 mean the learner's own block.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -117,6 +117,20 @@ class Statement:
     def of(self, launcher: str) -> Statement:
         """What holds for one of the launchers; "" is the main one."""
         return self
+
+
+AnyStatement = TypeVar("AnyStatement", bound=Statement)
+
+
+def shortened(statement: AnyStatement, most: Mapping[str, int], others: int = 0) -> AnyStatement:
+    """The same with fewer cases: the first ones of each group, as many as `most` says or `others`."""
+    left = {case.group: most.get(case.group, others) for case in statement.cases}
+    kept = []
+    for case in statement.cases:
+        if left[case.group]:
+            left[case.group] -= 1
+            kept.append(case)
+    return replace(statement, cases=tuple(kept))
 
 
 @dataclass(frozen=True, kw_only=True)

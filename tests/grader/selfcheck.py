@@ -16,9 +16,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .grading import PROJECT, grade, katas, suite
 from .judge import Nursery
+from .kata import shortened
 from .progress import TODO
 from .scorecard import ORDER, Scorecard, environment
 from .stubs import untouched
@@ -27,6 +29,10 @@ from .words import speak
 LEAST_MUTANTS, LEAST_HONEST = 15, 5
 PLAIN = frozenset({"probe", "full", "ragged", "widened"})  # groups that catch most mutants
 SLOW = frozenset({"many", "sample"})  # groups that only a few need
+# How many cases of each group (of others one) show most of what all of them show.
+FEW = {"full": 2, "ragged": 3, "edge": 5, "tuned": 2, "deep": 2, "lifted": 2} | dict.fromkeys(
+    SLOW, 0
+)
 KINDS = ("solution", "stub", "honest", "mutant")
 LANES = {"trace": True, "compile": True, "gpu": False}
 
@@ -63,30 +69,27 @@ def concept_of(file: Path) -> str:
 def examine(kata: str, kind: str, file: Path, nursery: Nursery, lanes: dict) -> Finding:
     """Grade one file and say what is wrong with the verdict.
 
-    Most mutants are caught by the plain cases of the trace lane and nearly all others without the
-    slow ones; only the rest is asked everything, which costs most of the time. What one of these
-    looks has seen, the next need not ask again.
+    Most mutants are caught by the plain cases of the trace lane, most others by a few of each group
+    and nearly all without the slow ones; only the rest is asked everything, which costs most of the
+    time. What one of these looks has seen, the next need not ask again.
     """
-    traced: dict = {}
-    groups = frozenset(case.group for case in suite(kata).KATA.cases)
-    for without in (groups - PLAIN, SLOW) if kind == "mutant" else ():
-        finding = judged(kata, kind, file, nursery, lanes | {"compile": False}, without, traced)
-        if not finding.problem:
-            return finding
-    return judged(kata, kind, file, nursery, lanes, traced=traced)
+    statement = suite(kata).KATA
+    look = functools.partial(judged, kata, kind, file, nursery, traced={})
+    if kind == "mutant":
+        plain = frozenset(case.group for case in statement.cases) - PLAIN
+        few = shortened(statement, FEW, others=1)
+        for fewer in ({"without": plain}, {"without": SLOW, "statement": few}, {"without": SLOW}):
+            finding = look(lanes | {"compile": False}, **fewer)
+            if not finding.problem:
+                return finding
+    return look(lanes)
 
 
 def judged(
-    kata: str,
-    kind: str,
-    file: Path,
-    nursery: Nursery,
-    lanes: dict,
-    without=frozenset(),
-    traced=None,
+    kata: str, kind: str, file: Path, nursery: Nursery, lanes: dict, **fewer: Any
 ) -> Finding:
-    """What grading one file says against what it should say."""
-    card = grade(kata, file, nursery, lanes, "selfcheck", without, traced)
+    """What grading one file says against what it should say; `fewer`: cases, as for `grade`."""
+    card = grade(kata, file, nursery, lanes, "selfcheck", **fewer)
     broken = [c for c in card.checks if c.status == "error"]
     failed = [c for c in card.checks if c.status == "failed"]
     if broken:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from .cost import section
 from .evidence import Collected
 from .grading import grade, suite
 from .judge import Nursery
-from .kata import Kata
+from .kata import Kata, shortened
 from .scorecard import TO_COME, Scorecard
 
 # How many cases of which groups decide most: a full block, a ragged one, and what shows the block.
@@ -56,7 +56,7 @@ class WarmJudge:
         traced: dict = {}
         statement = suite(kata).KATA
         if isinstance(statement, Kata) and self.lanes.get("trace"):
-            few = decisive(statement)
+            few = shortened(statement, DECISIVE)
             left_out = frozenset(case.group for case in statement.cases) - DECISIVE.keys()
             only = {lane: lane == "trace" for lane in self.lanes}
             card, _ = self._grade(turn, kata, file, only, left_out, traced, few)
@@ -103,14 +103,3 @@ class WarmJudge:
     def close(self) -> None:
         self.begin()
         self.nursery.close()
-
-
-def decisive(kata: Kata) -> Kata:
-    """The same kata with the cases that decide most, and no others."""
-    left = dict(DECISIVE)
-    cases = []
-    for case in kata.cases:
-        if left.get(case.group, 0):
-            left[case.group] -= 1
-            cases.append(case)
-    return replace(kata, cases=tuple(cases))

@@ -20,6 +20,8 @@ os.environ.pop("KATAS_NOX", None)  # how nox was called for the tests themselves
 
 from grader import grading, judge
 from grader.judge import Child, Nursery
+from grader.kata import shortened
+from grader.selfcheck import FEW
 from grader.tensors import decode, describe_arguments
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -48,27 +50,15 @@ def hasty():
         yield
 
 
-MOST = {"full": 2, "ragged": 3, "edge": 5, "tuned": 2, "deep": 2, "lifted": 2}  # others: 1
-
-
 @pytest.fixture(scope="session")
 def short_katas():
     """The katas with fewer cases and one chip: the same checks in a fraction of the time."""
     suites = {kata: grading.suite(kata) for kata in grading.katas()}
     whole = {kata: suite.KATA for kata, suite in suites.items()}
     for kata, suite in suites.items():
-        left = {case.group: MOST.get(case.group, 1) for case in whole[kata].cases}
-        for slow in ("many", "sample"):
-            left.pop(slow, None)
-        cases = []
-        for case in whole[kata].cases:
-            if left.get(case.group):
-                left[case.group] -= 1
-                cases.append(case)
-        fewer = {"cases": tuple(cases)}
+        suite.KATA = shortened(whole[kata], FEW, others=1)
         if kata in grading.kernels():
-            fewer["targets"] = ("sm_80",)
-        suite.KATA = dataclasses.replace(whole[kata], **fewer)
+            suite.KATA = dataclasses.replace(suite.KATA, targets=("sm_80",))
     yield {kata: suite.KATA for kata, suite in suites.items()}
     for kata, suite in suites.items():
         suite.KATA = whole[kata]

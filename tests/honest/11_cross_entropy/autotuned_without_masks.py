@@ -11,10 +11,7 @@ def prune(configs, nargs, **kw):
 
 
 @triton.autotune(
-    [
-        triton.Config({"BLOCK": b}, num_warps=w)
-        for b, w in ((512, 4), (1024, 4), (4096, 8), (16384, 16))
-    ],
+    [triton.Config({"BLOCK": b}, num_warps=w) for b, w in ((1024, 4), (4096, 8), (16384, 16))],
     key=["V"],
     prune_configs_by=dict(early_config_prune=prune),
 )
