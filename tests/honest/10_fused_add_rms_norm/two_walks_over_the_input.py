@@ -7,6 +7,8 @@ import triton.language as tl
 CONFIGS = [
     triton.Config({"BLOCK_SIZE": 512}, num_warps=4),
     triton.Config({"BLOCK_SIZE": 256}, num_warps=2),
+    triton.Config({"BLOCK_SIZE": 128}, num_warps=1),
+    triton.Config({"BLOCK_SIZE": 64}, num_warps=1),
 ]
 
 
