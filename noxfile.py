@@ -720,25 +720,31 @@ def both_ends(session: nox.Session) -> None:
     """Check the solutions on the oldest and the newest Triton (-- --pythons: and Python)."""
     arguments = [word for word in session.posargs if word != "--pythons"]
     full = len(arguments) != len(session.posargs)
+    shared = shared_python()
+
+    def prepared(triton: str) -> tuple[str | None, list[Path]]:
+        torch, numpy, version = ENDS[triton]
+        if full:
+            return range_environment(triton, torch, numpy, version), []
+        return shared, [range_overlay(shared, triton, numpy)]
+
     codes = []
-    for triton, (torch, numpy, version) in ENDS.items():
-        if full:
-            python = range_environment(triton, torch, numpy, version)
-            overlays: list[Path] = []
-        else:
-            python = shared_python()
-            overlays = [range_overlay(python, triton, numpy)]
-        if python is None:
-            say(f"python{version} is not here: Triton {triton} on Python {version} is not checked.")
-            codes.append(2)
-            continue
-        say(f"The solutions on Triton {triton}:")
-        env = suite_environment(*overlays)
-        if full:
-            codes.append(check_solutions(python, arguments, env))
-        else:  # one process for all: loading torch and triton for each costs more than the checks
-            command = ["-m", "grader.selfcheck", "--only=solutions/", *arguments]
-            codes.append(run(python, *command, env=env))
+    with ThreadPoolExecutor() as pool:  # the second end is filled while the first one is checked
+        ready = {triton: pool.submit(prepared, triton) for triton in ENDS}
+        for triton, end in ready.items():
+            python, overlays = end.result()
+            if python is None:
+                version = ENDS[triton][2]
+                say(f"python{version} is not here: Triton {triton} on it is not checked.")
+                codes.append(2)
+                continue
+            say(f"The solutions on Triton {triton}:")
+            env = suite_environment(*overlays)
+            if full:
+                codes.append(check_solutions(python, arguments, env))
+            else:  # one process for all: loading torch and triton costs more than the checks
+                command = ["-m", "grader.selfcheck", "--only=solutions/", *arguments]
+                codes.append(run(python, *command, env=env))
     finish(max(codes))
 
 

@@ -235,13 +235,17 @@ def page_of(verdict: Any, file: Path) -> str:
 
 
 def fitted(lines: list[str], room: int) -> list[str]:
-    """Lines for a page of so many: what is right goes first, then what is in the middle."""
+    """Lines for a page of so many: what is right goes first, then what is in the middle.
+
+    The last paragraph, with the score and what is next, stays whole if it can.
+    """
     if len(lines) <= room:
         return lines
     lines = without_passed(lines)
     if len(lines) <= room or room < 4:
         return lines
-    last = lines[-(room // 3) :]
+    paragraph = lines[::-1].index("") if "" in lines else 0
+    last = lines[-(paragraph if 0 < paragraph <= room - 3 else room // 3) :]
     first = lines[: room - len(last) - 1]
     return [*first, f"  ... {len(lines) - len(first) - len(last)} lines more ...", *last]
 

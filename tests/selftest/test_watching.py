@@ -135,9 +135,11 @@ def test_show_draws_the_picture_and_says_where_it_is(watch):
     assert (watch.folder.parent / ".katas" / "show" / "01_vector_add.html").is_file()
 
 
-def test_a_narrow_and_short_terminal(watch):
+@pytest.mark.parametrize("solved_but_for", ["the sum", "everything"])
+def test_a_narrow_and_short_terminal(watch, solved_but_for):
     watch.resize(50, 24)
-    watch.press("r")
+    wrong = solution(ADD).replace("x + y", "x - y")
+    save(watch, wrong if solved_but_for == "the sum" else stubs.shipped(ADD).read_text())
     page = whole(watch, "of 100 points")
     lines = page.rstrip("\n").splitlines()
     assert max(map(len, lines)) <= 50
