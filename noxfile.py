@@ -592,6 +592,11 @@ PER_KATA = {
     "show": command_kata(
         "grader.show", shared_python, "Draw your kernel at work, as a page to look at (-- --open)."
     ),
+    "viz": command_kata(
+        "grader.viz",
+        shared_python,
+        "Your kernel in triton-viz, block by block (an extra; -- --open).",
+    ),
     "debug": command_kata(
         "grader.hunts",
         shared_python,

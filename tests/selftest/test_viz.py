@@ -1,0 +1,116 @@
+"""The hand-over to triton-viz: with a stand-in, as the extra itself need not be installed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+STAND_IN = {
+    "__init__.py": """
+def trace(client):
+    assert client == "tracer"
+    def around(kernel):
+        class Traced:
+            def __getitem__(self, grid):
+                return lambda *given, **named: print("launched", kernel.fn.__name__, flush=True)
+        return Traced()
+    return around
+""",
+    "visualizer/__init__.py": "",
+    "visualizer/interface.py": """
+def app(environ, start_response):
+    start_response("200 OK", [])
+    return [b"its pages"]
+""",
+}
+SERVING = """
+import http.server
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+class Quiet(WSGIRequestHandler):
+    def log_message(self, *words): pass
+def make_server(host, port, app, threaded):
+    server = WSGIServer((host, port), Quiet)
+    server.set_app(app)
+    return server
+"""
+
+
+@pytest.fixture
+def extra(tmp_path):
+    """A folder with a stand-in for triton-viz and what serves its pages."""
+    for name, text in STAND_IN.items():
+        file = tmp_path / "triton_viz" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    (tmp_path / "werkzeug").mkdir()
+    (tmp_path / "werkzeug" / "__init__.py").touch()
+    (tmp_path / "werkzeug" / "serving.py").write_text(SERVING)
+    return tmp_path
+
+
+def viz(*words, extra: Path | None = None) -> subprocess.Popen:
+    path = os.pathsep.join([*([str(extra)] if extra else []), str(PROJECT / "tests")])
+    return subprocess.Popen(
+        [sys.executable, "-m", "grader.viz", *words],
+        env=os.environ | {"PYTHONPATH": path, "COLUMNS": "100"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+
+
+def test_the_call_of_show_is_handed_over_and_its_pages_are_served_here(extra):
+    with viz("7", extra=extra) as told:
+        assert told.stdout.readline() == "launched softmax_kernel\n"
+        said = told.stdout.readline()
+        assert said.startswith("07_softmax at R=5, C=48 in triton-viz: http://127.0.0.1:")
+        address = said.split("triton-viz: ")[1].split()[0]
+        assert urllib.request.urlopen(address, timeout=20).read() == b"its pages"
+        told.send_signal(signal.SIGINT)
+        assert told.stderr.read() == ""
+    assert told.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["1", "--loud"], "viz-N takes --open and no further words"),
+        (["99"], "there is no kata 99 here"),
+    ],
+)
+def test_wrong_use_is_one_line(words, said):
+    with viz(*words) as told:
+        error = told.stderr.read()
+    assert told.returncode == 2
+    assert error.count("\n") == 1
+    assert said in error
+
+
+@pytest.mark.parametrize(
+    ("loads", "said"),
+    [
+        ("raise ModuleNotFoundError(name='triton_viz')", "triton_viz is missing: "),
+        ("from triton.runtime import gone", "does not load with Triton"),
+    ],
+)
+def test_an_extra_that_does_not_load_is_one_line(extra, loads, said):
+    (extra / "triton_viz" / "__init__.py").write_text(loads)
+    with viz("1", extra=extra) as told:
+        error = told.stderr.read()
+    assert told.returncode == 2
+    assert error.count("\n") == 1
+    assert said in error
+
+
+def test_a_kata_without_a_kernel_has_nothing_to_look_at(extra):
+    with viz("22", extra=extra) as told:
+        assert "asks for no kernel" in told.stderr.read()
+    assert told.returncode == 2
