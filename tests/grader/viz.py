@@ -31,7 +31,7 @@ def extra() -> tuple[ModuleType, ModuleType]:
         progress.stop(f"{error.name} is missing: {sys.executable} -m pip install {PACKAGE}")
     except Exception as error:
         text = f"{PACKAGE} does not load with Triton {triton.__version__} ({type(error).__name__}: "
-        progress.stop(f"{text}{error}); {command()} -s show-N needs nothing of it")
+        progress.stop(f"{text}{error}); show needs nothing of it")
 
 
 def example(kata: str, file: Path):
@@ -66,7 +66,7 @@ def record(viz: ModuleType, kata: str, file: Path, arguments: list) -> None:
     except Exception as error:
         text = f"{type(error).__name__}: {error}".splitlines()[0]
         progress.stop(
-            f"the kernel does not come through ({text}); {command()} -s show-{kata[:2]} may"
+            f"the kernel does not come through ({text}); {command()} -s show-{int(kata[:2])} may"
         )
 
 
@@ -99,4 +99,7 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    speak(main, sys.argv[1:])
+    try:
+        speak(main, sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.exit(130)
