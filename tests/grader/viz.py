@@ -2,12 +2,16 @@
 
 It gets the very call that show-N draws. triton-viz is an optional extra that is not ours: it has an
 interpreter of its own, so the file under test is imported right here, as in a benchmark, and what
-its pages say is no verdict. They are served on this machine alone.
+its pages say is no verdict. They are served on this machine alone; the scripts that draw on them
+are fetched by the browser.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import logging
+import os
 import sys
 import webbrowser
 from pathlib import Path
@@ -15,7 +19,7 @@ from types import ModuleType
 
 from . import progress
 from .progress import command, kata_of
-from .words import speak, wrapped
+from .words import outside_text, speak, wrapped
 
 PACKAGE = "triton-viz==3.0"
 
@@ -35,7 +39,11 @@ def extra() -> tuple[ModuleType, ModuleType]:
 
 
 def example(kata: str, file: Path):
-    """The call that show-N draws: its name and its arguments."""
+    """The call that show-N draws: its name and its arguments.
+
+    triton-viz reads and writes memory as it is told. A kernel that leaves its tensors would end
+    this process without a word, so one line ends it first.
+    """
     from .grading import suite
     from .judge import Nursery
     from .picture import Picture
@@ -44,6 +52,13 @@ def example(kata: str, file: Path):
     picture = Picture(suite(kata).KATA, file, nursery, {}, "katas")
     try:
         run = picture.example()
+        outside = run.facts.get("outside")
+        if outside:
+            what = outside_text(outside[0])
+            progress.stop(
+                f"{what}, which triton-viz would do in bare memory: mend that first "
+                f"({command()} -s show-{int(kata[:2])} draws it)"
+            )
         return run.case.name, run.arguments
     finally:
         picture.close()
@@ -77,22 +92,25 @@ def main(words: list[str]) -> int:
     file = progress.EXERCISES / kata / "kernel.py"
     if not file.is_file():
         progress.stop(f"there is no exercises/{kata}/kernel.py; {command()} -s reset-{words[0]}")
-    viz, pages = extra()
     from .grading import kernels
 
     if kata not in kernels():
         progress.stop(f"kata {int(kata[:2])} asks for no kernel: there is nothing to look at")
+    viz, pages = extra()
     from werkzeug.serving import make_server
 
     name, arguments = example(kata, file.resolve())
     record(viz, kata, file.resolve(), arguments)
     server = make_server("127.0.0.1", 0, pages.app, threaded=True)
     address = f"http://127.0.0.1:{server.server_port}/"
-    print(wrapped(f"{kata} at {name} in triton-viz: {address} (Ctrl-C ends it)"), flush=True)
+    print(f"{address} shows {kata} at {name} in triton-viz.")
+    print(wrapped("The browser needs the network for its scripts. Ctrl-C ends it."), flush=True)
     if len(words) > 1:
         webbrowser.open(address)
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # or else a line for every request
     try:
-        server.serve_forever()
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+            server.serve_forever()
     except KeyboardInterrupt:
         server.server_close()
     return 0

@@ -10,6 +10,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from grader.viz import example, main
 
 PROJECT = Path(__file__).resolve().parents[2]
 STAND_IN = {
@@ -26,6 +27,7 @@ def trace(client):
     "visualizer/__init__.py": "",
     "visualizer/interface.py": """
 def app(environ, start_response):
+    print("a request")
     start_response("200 OK", [])
     return [b"its pages"]
 """,
@@ -71,11 +73,14 @@ def test_the_call_of_show_is_handed_over_and_its_pages_are_served_here(extra):
     with viz("7", extra=extra) as told:
         assert told.stdout.readline() == "launched softmax_kernel\n"
         said = told.stdout.readline()
-        assert said.startswith("07_softmax at R=5, C=48 in triton-viz: http://127.0.0.1:")
-        address = said.split("triton-viz: ")[1].split()[0]
+        address, rest = said.split(" ", 1)
+        assert address.startswith("http://127.0.0.1:")
+        assert rest == "shows 07_softmax at R=5, C=48 in triton-viz.\n"
+        assert "Ctrl-C" in told.stdout.readline()
         assert urllib.request.urlopen(address, timeout=20).read() == b"its pages"
         told.send_signal(signal.SIGINT)
         assert told.stderr.read() == ""
+        assert told.stdout.read() == ""  # not even what the pages' app prints for each request
     assert told.returncode == 0
 
 
@@ -110,7 +115,18 @@ def test_an_extra_that_does_not_load_is_one_line(extra, loads, said):
     assert said in error
 
 
-def test_a_kata_without_a_kernel_has_nothing_to_look_at(extra):
-    with viz("22", extra=extra) as told:
-        assert "asks for no kernel" in told.stderr.read()
-    assert told.returncode == 2
+def test_a_kernel_that_leaves_its_tensors_is_not_run_in_bare_memory(capsys):
+    unmasked = PROJECT / "tests" / "mutants" / "01_vector_add" / "no_mask_at_all.py"
+    with pytest.raises(SystemExit) as ended:
+        example("01_vector_add", unmasked)
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "past the end of" in said
+    assert "show-1 draws it" in said
+
+
+def test_a_kata_without_a_kernel_has_nothing_to_look_at(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["22"])
+    assert ended.value.code == 2
+    assert "asks for no kernel" in capsys.readouterr().err
