@@ -10,7 +10,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from grader.viz import example, main
+from grader.viz import example, extra, main
 
 PROJECT = Path(__file__).resolve().parents[2]
 STAND_IN = {
@@ -45,7 +45,7 @@ def make_server(host, port, app, threaded):
 
 
 @pytest.fixture
-def extra(tmp_path):
+def stand_in(tmp_path):
     """A folder with a stand-in for triton-viz and what serves its pages."""
     for name, text in STAND_IN.items():
         file = tmp_path / "triton_viz" / name
@@ -57,8 +57,8 @@ def extra(tmp_path):
     return tmp_path
 
 
-def viz(*words, extra: Path | None = None) -> subprocess.Popen:
-    path = os.pathsep.join([*([str(extra)] if extra else []), str(PROJECT / "tests")])
+def viz(*words, with_: Path | None = None) -> subprocess.Popen:
+    path = os.pathsep.join([*([str(with_)] if with_ else []), str(PROJECT / "tests")])
     return subprocess.Popen(
         [sys.executable, "-m", "grader.viz", *words],
         env=os.environ | {"PYTHONPATH": path, "COLUMNS": "100"},
@@ -69,8 +69,8 @@ def viz(*words, extra: Path | None = None) -> subprocess.Popen:
     )
 
 
-def test_the_call_of_show_is_handed_over_and_its_pages_are_served_here(extra):
-    with viz("7", extra=extra) as told:
+def test_the_call_of_show_is_handed_over_and_its_pages_are_served_here(stand_in):
+    with viz("7", with_=stand_in) as told:
         assert told.stdout.readline() == "launched softmax_kernel\n"
         said = told.stdout.readline()
         address, rest = said.split(" ", 1)
@@ -106,11 +106,13 @@ def test_wrong_use_is_one_line(words, said):
         ("from triton.runtime import gone", "does not load with Triton"),
     ],
 )
-def test_an_extra_that_does_not_load_is_one_line(extra, loads, said):
-    (extra / "triton_viz" / "__init__.py").write_text(loads)
-    with viz("1", extra=extra) as told:
-        error = told.stderr.read()
-    assert told.returncode == 2
+def test_an_extra_that_does_not_load_is_one_line(stand_in, loads, said, monkeypatch, capsys):
+    (stand_in / "triton_viz" / "__init__.py").write_text(loads)
+    monkeypatch.syspath_prepend(stand_in)
+    with pytest.raises(SystemExit) as ended:
+        extra()
+    assert ended.value.code == 2
+    error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert said in error
 
