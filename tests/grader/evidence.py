@@ -19,7 +19,7 @@ from typing import NoReturn
 
 from .explain import explain
 from .judge import CARD_SECONDS, SET_UP_SECONDS, Child, Nursery
-from .kata import Case, Draw, Kata, Statement
+from .kata import Case, Drawn, Kata, Statement
 from .reasons import NotJudged, Wrong
 from .run import Run
 from .sandbox import source_of
@@ -31,6 +31,7 @@ EACH_CONFIG = ("full", "ragged", "order")  # groups that are run with every conf
 SAMPLES = {"sample": 2, "order": 48}  # programs that run of each launch there, besides the last one
 BLOCK_CEILING = 1 << 17  # lanes; cases are not sized by a block beyond this
 MOST_FLAGS = 30
+DRAWN = Drawn(64 << 20)  # bytes: all cases of any kata
 MOST_FACES = 3  # kernels that the compile lane is asked for once more
 DEF = re.compile(r"\s*(async\s+)?def\s")
 MOST_DEATHS = 3  # cases of a lane that may cost the card's context before the rest is not tried
@@ -150,9 +151,7 @@ class Evidence(Collected):
 
     def arguments(self, case: Case, salt: str = "") -> list:
         """Fresh seeded arguments for a case."""
-        kata = self.kata.of(case.launcher)
-        label = f"{kata.launcher}|{case.group}|{case.name}|{salt}"
-        return kata.inputs(Draw(self.seed, label), **case.sizes)
+        return DRAWN.arguments(self.kata.of(case.launcher), self.seed, case, salt)
 
     def _collect_trace(self) -> list[Run]:
         child = self._child("trace")

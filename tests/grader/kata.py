@@ -10,6 +10,8 @@ BLOCK + 1 mean the learner's own block.
 from __future__ import annotations
 
 import hashlib
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -278,6 +280,53 @@ class Draw:
     def number(self, low: int, high: int) -> int:
         """One whole number from low to high - 1."""
         return int(torch.randint(low, high, (), generator=self.generator))
+
+
+class Drawn:
+    """Arguments that were drawn before, so that the next file of a class need not draw them anew.
+
+    Drawing costs ten times what a copy does. A copy is what everybody gets: strides and the gaps
+    between them included, to be written to at will. The oldest go beyond `most` bytes.
+    """
+
+    def __init__(self, most: int):
+        self.most, self.held = most, 0
+        self._kept: OrderedDict[tuple, list] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def arguments(self, kata: Kata, seed: str, case: Case, salt: str = "") -> list:
+        """Seeded arguments for a settled case of this launcher; `salt` gives others."""
+        label = f"{kata.launcher}|{case.group}|{case.name}|{salt}"
+        key = kata.inputs, seed, label, repr(case.sizes)
+        with self._lock:
+            drawn = self._kept.get(key)
+        if drawn is None:
+            drawn = kata.inputs(Draw(seed, label), **case.sizes)
+            with self._lock:
+                self._keep(key, drawn)
+        return copied(drawn)
+
+    def _keep(self, key: tuple, drawn: list) -> None:
+        self.held += 0 if key in self._kept else held_by(drawn)
+        self._kept[key] = drawn
+        while self.held > self.most:
+            self.held -= held_by(self._kept.popitem(last=False)[1])
+
+
+def held_by(arguments: list) -> int:
+    """Bytes of these tensors' memory."""
+    return sum(x.untyped_storage().nbytes() for x in arguments if isinstance(x, torch.Tensor))
+
+
+def copied(arguments: list) -> list:
+    """The same arguments in memory of their own, laid out as they were."""
+
+    def copy(tensor: torch.Tensor) -> torch.Tensor:
+        memory = tensor.untyped_storage().clone()
+        empty = torch.empty(0, dtype=tensor.dtype)
+        return empty.set_(memory, tensor.storage_offset(), tensor.shape, tensor.stride())
+
+    return [copy(x) if isinstance(x, torch.Tensor) else x for x in arguments]
 
 
 def size_text(sizes: dict[str, Any]) -> str:

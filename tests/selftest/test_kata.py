@@ -9,7 +9,7 @@ import pytest
 import torch
 from grader.evidence import Evidence
 from grader.grading import kernels, suite
-from grader.kata import SMALL, Case, Draw, Longest, case, drawn_size, lay_out
+from grader.kata import SMALL, Case, Draw, Drawn, Longest, case, drawn_size, lay_out
 
 X = torch.arange(12.0).reshape(3, 4)
 
@@ -64,6 +64,39 @@ def test_the_same_seed_and_label_give_the_same_numbers():
     assert torch.equal(first.integers((100,)), again.integers((100,)))
     for other in (Draw("other", "add|full"), Draw("seed", "add|ragged")):
         assert not torch.equal(Draw("seed", "add|full").normal((100,)), other.normal((100,)))
+
+
+@pytest.mark.parametrize("layout", ["spread", "columns apart", "shifted", "one row"])
+def test_what_was_drawn_before_is_handed_out_as_a_copy(layout):
+    times = []
+
+    def inputs(draw, n):
+        times.append(n)
+        return [draw.normal((3, n), layout=layout), n]
+
+    kata, asked = SimpleNamespace(launcher="f", inputs=inputs), Case("full", {"n": 8})
+    drawn = Drawn(1000)
+    first, second = (drawn.arguments(kata, "seed", asked) for _ in range(2))
+    assert times == [8]
+    fresh = inputs(Draw("seed", "f|full||"), 8)[0]
+    for x, n in (first, second):
+        assert torch.equal(x, fresh)
+        assert n == 8
+        assert (x.stride(), x.storage_offset()) == (fresh.stride(), fresh.storage_offset())
+        assert x.untyped_storage().nbytes() == fresh.untyped_storage().nbytes()
+        x.untyped_storage().fill_(0)
+    assert torch.equal(drawn.arguments(kata, "seed", asked)[0], fresh)
+    assert not torch.equal(drawn.arguments(kata, "other", asked)[0], fresh)
+    assert not torch.equal(drawn.arguments(kata, "seed", asked, "again")[0], fresh)
+
+
+def test_what_was_drawn_is_kept_up_to_a_limit():
+    drawn = Drawn(100)
+    kata = SimpleNamespace(launcher="f", inputs=lambda draw, n: [torch.zeros(n)])
+    for n in (10, 10, 12, 1000, 3):
+        drawn.arguments(kata, "", Case("full", {"n": n}))
+        assert drawn.held <= 100
+    assert drawn.held == 12
 
 
 def test_numbers_are_what_was_asked_for():
