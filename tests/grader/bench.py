@@ -30,6 +30,7 @@ import torch
 from .cost import figure
 from .grading import katas, kernels, suite
 from .kata import Cost, Kata, size_text
+from .progress import shown
 from .scorecard import PROJECT
 from .speed import FLUSH_MS, MATRIX, CardDraw, differs, load, parts, unfit
 
@@ -337,8 +338,7 @@ def plot(report: dict, path: Path) -> str:
     axes.set_title(f"{report['kata']} on {report['card']}\n{used}, {report['date']}", fontsize=10)
     path.parent.mkdir(parents=True, exist_ok=True)
     canvas.savefig(path)
-    shown = path.relative_to(PROJECT) if path.is_relative_to(PROJECT) else path
-    return f"plot: {shown}"
+    return f"plot: {shown(path)}"
 
 
 # ---- the compiler's own kernel ---------------------------------------------------------------
@@ -351,7 +351,7 @@ def side_by_side(stand: Stand) -> str:
     theirs = compiled_kernels(generated(stand.statement.baseline, arguments))
     width = min(shutil.get_terminal_size((88, 24)).columns, 100)
     parts = []
-    for title, text in ((stand.files["exercise"], mine), ("torch.compile", theirs)):
+    for title, text in ((shown(stand.files["exercise"]), mine), ("torch.compile", theirs)):
         parts.append(f"--- {title} ".ljust(width, "-") + f"\n{text}")
     return "\n\n".join(parts)
 

@@ -19,7 +19,7 @@ import tokenize
 from pathlib import Path
 
 from . import progress
-from .progress import Entry, command, kata_of
+from .progress import Entry, command, kata_of, shown
 from .scorecard import PROJECT
 from .stubs import keep_aside, replace
 from .words import speak, wrapped
@@ -155,10 +155,6 @@ def introduction(kata: str, number: int) -> str:
     lines += [wrapped(f"Its user says: {report(kata, number)}", "  "), ""]
     lines.append(wrapped(f"Find the mistake in {file} and mend it. Then {command()} -s debug-{n}."))
     return "\n".join(lines)
-
-
-def shown(file: Path) -> str:
-    return str(file.relative_to(PROJECT)) if file.is_relative_to(PROJECT) else str(file)
 
 
 def following(kata: str, entry: Entry) -> int:

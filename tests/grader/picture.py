@@ -25,9 +25,9 @@ from .evidence import Evidence
 from .grading import suite
 from .judge import Nursery
 from .kata import Case
+from .progress import shown
 from .reasons import NotJudged, Wrong
 from .run import Run
-from .scorecard import PROJECT
 from .words import are, got_and_want, outside_text, place, plural
 
 MOST_LANES = 1 << 20  # that the worker keeps
@@ -53,9 +53,8 @@ def collect(kata: str, file: Path, nursery: Nursery, seed: str = "katas") -> dic
         out["chips"] = compiled(picture.compiled(), picture.kata.targets)
     finally:
         picture.close()
-    shown = file.relative_to(PROJECT) if file.is_relative_to(PROJECT) else file
     number = int(kata[:2])
-    return out | {"title": f"Kata {number}, {kata[3:]}", "number": number, "file": str(shown)}
+    return out | {"title": f"Kata {number}, {kata[3:]}", "number": number, "file": shown(file)}
 
 
 class Picture(Evidence):

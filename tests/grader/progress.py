@@ -226,9 +226,15 @@ def put_aside() -> None:
     with contextlib.suppress(OSError):
         kept = free_name(FILE)
         os.replace(FILE, kept)
-        where = kept.relative_to(PROJECT) if kept.is_relative_to(PROJECT) else kept
-        text = f"The record of your progress could not be read; it is kept as {where}, and a new"
+        text = (
+            f"The record of your progress could not be read; it is kept as {shown(kept)}, and a new"
+        )
         print(f"{text} one begins. Your kernels are untouched.", file=sys.stderr, flush=True)
+
+
+def shown(file: Path) -> str:
+    """A file in a message: as it is called within the project, if it is there."""
+    return str(file.relative_to(PROJECT) if file.is_relative_to(PROJECT) else file)
 
 
 def free_name(file: Path) -> Path:

@@ -204,10 +204,16 @@ def report(tool: str, text: str, code: int | None) -> tuple[bool, str]:
     if code is None:
         return False, f"  --    {tool:<10} " + f"took more than {SECONDS} seconds: not judged"
     if code or RAN not in text:
-        last = [line for line in text.splitlines() if line.strip() and line[:9] != "=" * 9][-1:]
-        why = last[0].strip() if last else f"exit code {code}"
-        return False, wrapped(f"it did not get through: {why}", f"  --    {tool:<10} ")
+        return False, wrapped(f"it did not get through: {why(text, code)}", f"  --    {tool:<10} ")
     return True, f"  ok    {tool:<10} {TOOLS[tool]}"
+
+
+def why(text: str, code: int) -> str:
+    """What ended a tool: the last thing that was said of the kernel, or else the tool's own error."""
+    said = [line.strip() for line in text.splitlines() if line.strip()]
+    own = [line for line in said if line[:9] != "=" * 9]
+    errors = [line.lstrip("= ") for line in said if re.match(r"=+ (Error|Internal)", line)]
+    return (own or errors or [f"exit code {code}"])[-1]
 
 
 def run_cases(kata: str) -> None:

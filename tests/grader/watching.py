@@ -144,7 +144,7 @@ class Watch:
     def verdict(self, verdict: Any) -> None:
         """Show what is known, and put it on record if that is all."""
         if verdict is None:
-            text = f"{shown(self.file)} is gone. Save it again"
+            text = f"{progress.shown(self.file)} is gone. Save it again"
             self.show("", wrapped(f"{text}, or {command()} -s reset-{self.number}."))
             return
         if verdict.whole:
@@ -207,17 +207,13 @@ class Watch:
     def draw(self) -> None:
         """The page for this terminal: a head, the body as far as there is room, the keys."""
         size = shutil.get_terminal_size((80, 24))
-        head = wrapped(f"kata {self.number}, {self.kata[3:]} | {shown(self.file)}")
+        head = wrapped(f"kata {self.number}, {self.kata[3:]} | {progress.shown(self.file)}")
         lines = head.splitlines() + ([self.state] if self.state else [])
         keys = wrapped("   ".join(f"{key} {what}" for key, what in KEYS.items()))
         room = size.lines - len(lines) - len(keys.splitlines()) - 3
         text = self.body if isinstance(self.body, str) else self.body()
         body = fitted(text.strip("\n").splitlines(), room)
         self._draw("\n".join([*lines, "", *body, "", keys]))
-
-
-def shown(file: Path) -> str:
-    return str(file.relative_to(progress.PROJECT))
 
 
 def is_exercise(file: Path) -> bool:
