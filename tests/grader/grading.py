@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
+import torch
+
 from .evidence import Collected, Evidence
 from .judge import Nursery
 from .kata import Kata, Statement
@@ -17,6 +19,9 @@ from .sandbox import source_of
 from .scorecard import PROJECT, SUITE, Check, Scorecard, environment
 from .signs import signs
 from .talk import Talks
+
+# Lanes and files are judged side by side: threads of a single operation would wait for each other.
+torch.set_num_threads(1)
 
 BEYOND_VALUES = ("fusion", "autotune")  # right results on a card prove nothing about these
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
 EXITING = 0x4  # of a task's flags, PF_EXITING
 MOST = 200  # processes that are looked at: who starts more need not be told apart from a bomb
@@ -22,8 +21,9 @@ def family_time(pid: int | None) -> tuple[float, bool]:
             stat = _stat(one)
             ticks += sum(map(int, stat[11:15]))  # its own, and of children that have ended
             wants_more |= stat[0] in "RD"
-            for children in Path(f"/proc/{one}").glob("task/*/children"):
-                family += map(int, children.read_text().split())
+            for thread in os.listdir(f"/proc/{one}/task"):
+                with open(f"/proc/{one}/task/{thread}/children") as children:
+                    family += map(int, children.read().split())
         except (OSError, ValueError):
             continue
         del family[MOST:]
@@ -42,6 +42,5 @@ def is_ending(pid: int) -> bool:
 
 def _stat(pid: int) -> list[str]:
     """The fields of /proc/PID/stat from the third one, the state, on."""
-    return (
-        Path(f"/proc/{pid}/stat").read_bytes().decode(errors="replace").rpartition(")")[2].split()
-    )
+    with open(f"/proc/{pid}/stat", errors="replace") as file:
+        return file.read().rpartition(")")[2].split()

@@ -47,6 +47,7 @@ class Run:
         self.kata = evidence.kata.of(case.launcher)
         self.arguments, self.answer, self.facts = arguments, answer, answer.facts
         self.wide: Run | None = None  # the same call on a grid that is large enough, if none ran
+        self._tensors: dict[tuple, torch.Tensor] = {}  # of the answer, as they were asked for
 
     # ---- what was asked and what came back ---------------------------------------------------
 
@@ -100,6 +101,13 @@ class Run:
             out.append(rounding + self.kata.allowed_error(part, want, self.arguments))
         return out
 
+    def _tensor(self, blob: int, dtype: str, shape: tuple[int, ...]) -> torch.Tensor:
+        """A tensor of the answer, which many checks ask for."""
+        asked = blob, dtype, shape
+        if asked not in self._tensors:
+            self._tensors[asked] = decode(self.answer.blobs[blob], dtype, shape)
+        return self._tensors[asked]
+
     def got(self, part: int = 0) -> torch.Tensor:
         """The result as it came back; raises Wrong if it is no tensor of the right shape."""
         facts = self.facts["result"]
@@ -134,7 +142,7 @@ class Run:
             if fact.get("layout", "strided") != "strided":
                 raise Wrong(f"{called} is a tensor of layout {fact['layout']}", "robust")
             raise Wrong(f"{called} is on {fact['device']}, not where its inputs are", "robust")
-        return decode(self.answer.blobs[fact["data"]], fact["dtype"], shape)
+        return self._tensor(fact["data"], fact["dtype"], shape)
 
     @property
     def parts(self) -> range:
@@ -171,7 +179,7 @@ class Run:
         fact = self.facts["result"][part]
         if "coverage" not in fact:
             return torch.zeros(fact["shape"], dtype=torch.uint8)
-        return decode(self.answer.blobs[fact["coverage"]], "uint8", tuple(fact["shape"]))
+        return self._tensor(fact["coverage"], "uint8", tuple(fact["shape"]))
 
     def written(self, part: int = 0) -> torch.Tensor:
         """Per element of a result: is it some kernel's work, so that its value can be judged?
