@@ -132,19 +132,36 @@ def digest(file: Path) -> str:
 
 
 def todos(file: Path) -> list[tuple[int, str, str]]:
-    """The open TODOs of a file: (line, concept, text)."""
-    lines = read_lines(file)
+    """The open TODOs of a file: (line, concept, text).
+
+    One whose code is no longer the stub's is not open, though its comment may have been left there.
+    """
+    stub = PROJECT / "tests" / "stubs" / file.parent.name / "kernel.py"
+    shipped = {(concept, text): code for _, concept, text, code in regions(read_lines(stub))}
+    return [
+        (line, concept, text)
+        for line, concept, text, code in regions(read_lines(file))
+        if shipped.get((concept, text), code) == code
+    ]
+
+
+def regions(lines: list[str]) -> list[tuple[int, str, str, list[str]]]:
+    """What a file's TODOs say and are about: (line, concept, text, code down to the next empty line)."""
     found = []
     for number, line in enumerate(lines, 1):
         match = TODO.search(line)
         if match:
             text = match[2]
+            code: list[str] = []
             for more in lines[number:]:
                 extra = re.match(r"\s*#\s?(.*)", more)
-                if not extra or TODO.search(more):
+                if not more.strip() or TODO.search(more):
                     break
-                text += " " + extra[1].strip()
-            found.append((number, match[1], " ".join(text.split())))
+                if extra and not code:
+                    text += " " + extra[1].strip()
+                else:
+                    code.append(more.rstrip())
+            found.append((number, match[1], " ".join(text.split()), code))
     return found
 
 

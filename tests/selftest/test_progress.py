@@ -158,6 +158,19 @@ def test_a_todo_that_is_open_says_more_than_a_cause(house):
     assert entry().wrong == ["grid", "offsets"]
 
 
+def test_a_todo_whose_code_was_changed_is_not_open(house):
+    """Its comment may stay: what it says is missing is there, so the cause says more."""
+    file = work(house, text=STUB.replace("(1,)", "(2,)"))
+    assert [concept for _, concept, _ in progress.todos(file)] == ["mask"]
+    card = judged(file, ("grid", "failed"), ("values", "failed"))
+    for check in card.checks:
+        check.cause = "offsets"
+    progress.record(card)
+    assert entry().wrong == ["offsets"]
+    said = report.next_step(card, card.checks, file, None)
+    assert said.startswith(f"Next: offsets, line 7 of {file}.")
+
+
 def test_solved_without_a_gpu_but_not_without_a_lane(house):
     file = work(house)
     progress.record(judged(file, *ALL))
