@@ -842,6 +842,8 @@ class Run:
         elif pattern and pattern[0] == "offsets" and cause == "layout":
             told = cause, f"{pattern[1]} {OWN_STRIDES}"
             line = self.outline.offsets(line)
+        elif pattern and pattern[0] == "precision":
+            told = cause, pattern[1]
         if told:
             cause, sentence = told
             text += f". {sentence}"
