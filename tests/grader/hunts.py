@@ -185,7 +185,9 @@ def judge(kata: str, number: int) -> int:
         more_text = f"{command()} -s debug-{n} hands out the next one."
         print(wrapped(more_text if more else "That was the last hunt of this kata."))
     elif code == 1:
+        other = number % len(names(kata)) + 1
         print(wrapped(f"Not yet. Its user says: {report(kata, number)}"))
+        print(wrapped(f"Had enough of it? {command()} -s debug-{n} -- {other} turns to another one."))
     return code
 
 
