@@ -163,13 +163,16 @@ def show(kata: str, again: str = "", draw: str = "") -> str:
     def alter(changed: Entry) -> None:
         changed.hints[concept] = level
 
-    progress.change(kata, alter)
+    kept = progress.change(kata, alter)
     lines = [wrapped(f"Hint {level} of {LEVELS} on {concept} ({why})"), ""]
     lines += todo(progress.EXERCISES / kata / "kernel.py", concept) if level == 1 else []
     text = hint(lesson, concept, level)
     lines.append(for_terminal(text) or missing(kata))
     lines.append("")
-    if level < LEVELS:
+    if level < LEVELS and not kept:
+        more = "Nothing can be written into .katas, so which hints were shown is not known here:"
+        lines.append(wrapped(f"{more} the next ones are in {page.relative_to(progress.PROJECT)}."))
+    elif level < LEVELS:
         again = again or f"{command()} -s hint-{int(kata[:2])}"
         picture = progress.picture(kata, concept)
         draws = f" {draw or picture} draws your kernel at work." if picture else ""

@@ -187,7 +187,8 @@ def judge(kata: str, number: int) -> int:
     elif code == 1:
         other = number % len(names(kata)) + 1
         print(wrapped(f"Not yet. Its user says: {report(kata, number)}"))
-        print(wrapped(f"Had enough of it? {command()} -s debug-{n} -- {other} turns to another one."))
+        turn = f"{command()} -s debug-{n} -- {other}"
+        print(wrapped(f"Had enough of it? {turn} turns to another one."))
     return code
 
 

@@ -270,8 +270,8 @@ def save(entries: dict[str, Entry]) -> None:
         raise
 
 
-def change(kata: str, alter: Callable[[Entry], None]) -> None:
-    """Alter the entry of a kata and write it.
+def change(kata: str, alter: Callable[[Entry], None]) -> bool:
+    """Alter the entry of a kata and write it; whether that was possible.
 
     Two checks may end at the same time: the second waits for the first. Where nothing can be
     written, nothing is: a record is a comfort and never a reason to fail.
@@ -280,6 +280,8 @@ def change(kata: str, alter: Callable[[Entry], None]) -> None:
         entries = load()
         alter(entries.setdefault(kata, Entry()))
         save(entries)
+        return True
+    return False
 
 
 @contextlib.contextmanager

@@ -222,8 +222,12 @@ def test_a_lost_record_loses_history_alone(house):
 
 def test_no_record_is_no_reason_to_fail(house):
     (house / ".katas").write_text("a file where the folder should be")
-    progress.record(judged(work(house), *HALF))
+    progress.record(judged(work(house, text=STUB), *HALF))
     assert progress.load() == {}
+    said = " ".join(clues.show("01_one").split())
+    assert said.startswith("Hint 1 of 3 on grid")
+    assert said.endswith("the next ones are in exercises/01_one/README.md.")
+    assert "says more" not in said
 
 
 def test_two_at_once_lose_nothing(house):
