@@ -13,6 +13,7 @@ All sessions share one Python, chosen here without importing torch or triton:
 from __future__ import annotations
 
 import argparse
+import difflib
 import functools
 import hashlib
 import importlib.util
@@ -33,6 +34,7 @@ from typing import NoReturn
 
 import nox
 import nox.command
+import nox.registry
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
@@ -43,6 +45,7 @@ GRADING_REQUIREMENTS = ROOT / "tests" / "requirements-grading.txt"
 CLUSTER_REQUIREMENTS = ROOT / "tests" / "requirements-cluster.txt"
 CONSTRAINTS = ROOT / "tests" / "constraints.txt"
 OLDEST, NEWEST = (3, 10), (3, 13)
+PYTEST_USAGE = 4  # pytest's exit code where it is given an option that it does not know
 SHARE = 5  # how many solutions one process checks
 
 nox.needs_version = ">=2024.4.15"
@@ -102,11 +105,29 @@ def asked_for(names: list[str]) -> dict[str, tuple[str, int]]:
         if not family or name == "bench-table":
             continue
         number = re.fullmatch(r"[a-z]+-0*(\d+)", name)
-        if not number or int(number[1]) not in katas():
-            what = f"kata {number[1]}" if number else f"session {name}"
-            stop(f"there is no {what} here; katas: {', '.join(map(str, katas())) or 'none'}")
+        there = ", ".join(map(str, katas())) or "none"
+        if not number:
+            stop(f"there is no session {name} here; write {family[1]}-N, with N of katas: {there}")
+        if int(number[1]) not in katas():
+            stop(f"there is no kata {number[1]} here; katas: {there}")
         found[name] = family[1], int(number[1])
     return found
+
+
+def refuse_unknown(names: list[str]) -> None:
+    """End the run with one line if a session is asked for that is not there."""
+    known = [*nox.registry.get(), *(f"{name}-{n}" for n in katas() for name in PER_KATA)]
+    for name in names:
+        if name not in known and name not in asked_for([name]):
+            near = difflib.get_close_matches(name.lower(), known, 1)
+            meant = f"did you mean {near[0]}? " if near else ""
+            stop(f"there is no session {name} here; {meant}{nox_command()} -l lists them")
+
+
+def takes_no_words(session: nox.Session) -> None:
+    """End the run if there are words for this session; beside others, they may be for those."""
+    if session.posargs and len(requested()) < 2:
+        stop(f"{session.name} takes no further words")
 
 
 # Talking
@@ -442,7 +463,7 @@ def finish(code: int) -> None:
     if code == 1:
         raise nox.command.CommandFailed
     if code:
-        raise SystemExit(code)
+        raise SystemExit(2 if code == PYTEST_USAGE else code)
 
 
 def suites(katas: list[str], root: str, *arguments: str) -> list[str]:
@@ -504,18 +525,21 @@ def gpu_nodes() -> bool:
 @nox.session(venv_backend="none")
 def home(session: nox.Session) -> None:
     """Say where you are and what to type next (what `nox` alone does)."""
+    takes_no_words(session)
     finish(run(any_python(), "-m", "grader.status", "home"))
 
 
 @nox.session(venv_backend="none")
 def status(session: nox.Session) -> None:
     """Show all katas: what is solved, with which score."""
+    takes_no_words(session)
     finish(run(any_python(), "-m", "grader.status", "status"))
 
 
 @nox.session(name="next", venv_backend="none")
 def following(session: nox.Session) -> None:
     """Name the next kata to solve, its lesson and its first TODO."""
+    takes_no_words(session)
     finish(run(any_python(), "-m", "grader.status", "next"))
 
 
@@ -546,6 +570,8 @@ def command_kata(module: str, python: Callable[[], str], text: str, words: bool 
 
     def of(number: int):
         def command(session: nox.Session) -> None:
+            if not words:
+                takes_no_words(session)
             more = session.posargs if words else []
             finish(run(python(), "-m", module, str(number), *more))
 
@@ -630,7 +656,8 @@ define_sessions()
 @nox.session(venv_backend="none")
 def doctor(session: nox.Session) -> None:
     """Say what this machine can judge, and what to do about the rest."""
-    finish(run(any_python(), "-m", "grader.doctor", *session.posargs))
+    takes_no_words(session)
+    finish(run(any_python(), "-m", "grader.doctor"))
 
 
 # For instructors
@@ -793,3 +820,6 @@ def install_to(
         say("\n".join(output[-8:]))
         stop("Installing failed, see above. The same command takes it up again.")
     stamp.write_text(" ".join(packages), encoding="utf-8")
+
+
+refuse_unknown(requested())

@@ -88,6 +88,18 @@ KATA = Kata(
         ("fusion", "The activation is missing.", lambda a, b, c, f: plus(a @ b, c)),
         ("fusion", "Bias and activation are missing.", lambda a, b, *_: a @ b),
         ("fusion", "The bias comes last.", lambda a, b, c, f: plus(ACTIVATIONS[f](a @ b), c)),
+        (
+            *("fusion", "The bias is added down the rows, its number i in row i."),
+            lambda a, b, c, f: ACTIVATIONS[f](plus(a @ b, None if c is None else c[:, None])),
+        ),
+        (
+            *("fusion", "tl.max makes one number of a column; tl.maximum works on each."),
+            lambda a, b, c, f: plus(a @ b, c).amax(0).expand(a.shape[0], -1),
+        ),
+        (
+            *("fusion", "The exponential is of x, not of -x."),
+            lambda a, b, c, f: plus(a @ b, c) * torch.sigmoid(-plus(a @ b, c)),
+        ),
         ("accumulate", "Only the first 64 of K are summed.", lambda a, b, *_: a[:, :64] @ b[:64]),
         ("accumulate", "Only the first 32 of K are summed.", lambda a, b, *_: a[:, :32] @ b[:32]),
     ),

@@ -35,3 +35,14 @@ How a verdict comes about, in the order in which the data flows:
 `classroom`  grades a class: submissions in, marks and feedback out (a package of its own)
 `bench`, `table`   no verdicts: benchmarks over sizes, and the figures in solutions/README.md
 """
+
+import sys
+
+
+def _quiet(kind, error, traceback) -> None:
+    """Let a command that Ctrl-C ends, as it may while it still loads, end without a traceback."""
+    if not issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, traceback)
+
+
+sys.excepthook = _quiet

@@ -131,13 +131,16 @@ def chosen(kata: str, entry: Entry) -> tuple[str, str]:
     file = progress.EXERCISES / kata / "kernel.py"
     left = progress.first_todo(file)
     n = int(kata[:2])
+    if not file.is_file():
+        where = file.relative_to(progress.PROJECT)
+        return "", f"There is no {where}; {command()} -s reset-{n} brings it back."
     if entry.solved and progress.digest(file) == entry.digest:
         return "", "The last check found nothing wrong that can be judged here."
+    since = "" if progress.digest(file) == entry.digest else ", before your last change"
     if entry.broken:
-        why = f"The last check could judge nothing, as long as this holds: {entry.broken}"
-        return "", why
+        last = f"The last check{since and since + ','}"
+        return "", f"{last} could judge nothing, as long as this holds: {entry.broken}"
     if entry.score is not None and entry.wrong:
-        since = "" if progress.digest(file) == entry.digest else " (before your last change)"
         return entry.wrong[0], f"wrong in the last check{since}"
     if left:
         return left[1], "not checked yet; this TODO comes first"
@@ -145,7 +148,7 @@ def chosen(kata: str, entry: Entry) -> tuple[str, str]:
 
 
 def show(kata: str, again: str = "", draw: str = "") -> str:
-    """The next hint for a kata, as text; what was shown goes on record.
+    """The next hint for a kata, as text; what was shown goes on record. OSError without a lesson.
 
     `again`, `draw`: how to get another one, and a picture, if not by the sessions hint-N and show-N.
     """
@@ -154,22 +157,22 @@ def show(kata: str, again: str = "", draw: str = "") -> str:
     if not concept:
         return wrapped(why)
     page = progress.EXERCISES / kata / "README.md"
-    try:
-        lesson = page.read_text(encoding="utf-8")
-    except OSError as error:
-        progress.stop(f"{page.relative_to(progress.PROJECT)} cannot be read: {error.strerror}")
+    lesson = page.read_text(encoding="utf-8")
     level = min(entry.hints.get(concept, 0) + 1, LEVELS)
 
     def alter(changed: Entry) -> None:
         changed.hints[concept] = level
 
-    progress.change(kata, alter)
+    kept = progress.change(kata, alter)
     lines = [wrapped(f"Hint {level} of {LEVELS} on {concept} ({why})"), ""]
     lines += todo(progress.EXERCISES / kata / "kernel.py", concept) if level == 1 else []
     text = hint(lesson, concept, level)
     lines.append(for_terminal(text) or missing(kata))
     lines.append("")
-    if level < LEVELS:
+    if level < LEVELS and not kept:
+        more = "Nothing can be written into .katas, so which hints were shown is not known here:"
+        lines.append(wrapped(f"{more} the next ones are in {page.relative_to(progress.PROJECT)}."))
+    elif level < LEVELS:
         again = again or f"{command()} -s hint-{int(kata[:2])}"
         picture = progress.picture(kata, concept)
         draws = f" {draw or picture} draws your kernel at work." if picture else ""
@@ -180,6 +183,12 @@ def show(kata: str, again: str = "", draw: str = "") -> str:
         solution = f"solutions/{kata}/kernel.py"
         lines.append(wrapped(f"That was the last one. The solution is {solution}."))
     return "\n".join(lines)
+
+
+def unread(error: OSError) -> str:
+    """Why there is no hint."""
+    page = Path(error.filename).relative_to(progress.PROJECT)
+    return f"{page} cannot be read: {error.strerror}"
 
 
 def todo(file: Path, concept: str) -> list[str]:
@@ -211,7 +220,10 @@ def for_terminal(text: str) -> str:
 
 
 def main(words: list[str]) -> int:
-    print("\n\n".join(show(kata_of(word)) for word in words))
+    try:
+        print("\n\n".join(show(kata_of(word)) for word in words))
+    except OSError as error:
+        progress.stop(unread(error))
     return 0
 
 

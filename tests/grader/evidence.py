@@ -120,6 +120,7 @@ class Evidence(Collected):
         self.kata = kata
         self.configs, self.base = 1, 0
         self.config_values: list[str] = []  # what tells each config from the others, in words
+        self._stops_accepted: dict[tuple, bool] = {}  # where a trace stops: can it be compiled?
         self.crowd: Run | None = None  # the probe, if its grid is far too large (see `_thinned`)
         self._blocks: Future = Future()  # block of each config, as the trace lane's probe saw it
         super().__init__(kata, *arguments, **named)
@@ -514,16 +515,31 @@ class Evidence(Collected):
             raise NotJudged("the compile lane is off")
         return self._futures["compile"].result()
 
-    def compiler_accepts(self) -> bool:
-        """True when the real compiler takes every launch (for NVIDIA: PTX inside is legal)."""
-        if "compile" not in self._futures:
+    def compiler_accepts(self, run: Run) -> bool:
+        """True when the real compiler takes every launch (for NVIDIA: PTX inside is legal).
+
+        Also those of this run, which stops where it is traced: the line at which it does may be in a
+        branch that is not compiled for the cases of group "compile".
+        """
+        if "compile" not in self._futures or not all(map(self._accepted, self.compiled() or [{}])):
             return False
-        answers = self.compiled()
-        return bool(answers) and all(
-            "error" not in a
-            and a["launches"]
-            and all(x["ok"] is not False for x in a["launches"] if x["target"].startswith("sm_"))
-            for a in answers
+        error = run.answer.error or {}
+        stop = run.case.launcher, error.get("line"), error.get("type")
+        if stop not in self._stops_accepted:
+            child = self._child("compile")
+            try:
+                answer = self._compile(child, run.case, [self.kata.targets[0]])
+            finally:
+                child.stop()
+            self._stops_accepted[stop] = self._accepted(answer)
+        return self._stops_accepted[stop]
+
+    @staticmethod
+    def _accepted(answer: dict) -> bool:
+        launches = answer.get("launches")
+        nvidia = [x for x in launches or [] if x["target"].startswith("sm_")]
+        return bool(
+            "error" not in answer and launches and all(x["ok"] is not False for x in nvidia)
         )
 
 

@@ -95,7 +95,7 @@ def explain(run: Run, error: dict) -> None:
         where == "kernel"
         and run.lane == "trace"
         and not error.get("language")
-        and (beyond or run.evidence.compiler_accepts())
+        and (beyond or run.evidence.compiler_accepts(run))
     ):
         raise NotJudged(
             f"Triton's interpreter cannot run line {line} ({text}), the real compiler accepts "

@@ -96,7 +96,7 @@ def _gives(run: Run, part: int, formula, asked: list) -> bool:
     got = run.got(part)
     try:
         other = formula(*asked)
-    except (RuntimeError, IndexError, ValueError, ArithmeticError):
+    except (RuntimeError, TypeError, IndexError, ValueError, ArithmeticError):
         return False  # some formulas fit some arguments only
     other = other[part] if isinstance(other, tuple) else other
     if other is None or other.shape != got.shape or torch.equal(other, run.want[part]):

@@ -222,6 +222,18 @@ TABLE = [
         "tl.dot(a, b, acc) adds up in fp32, so acc must be fp32: tl.zeros(..., dtype=tl.float32)",
     ),
     (
+        r"'str' object has no attribute 'shape'",
+        r"\btl\.dot\(",
+        "the third argument of tl.dot is the accumulator: others are given by name, "
+        "tl.dot(a, b, acc, input_precision=...)",
+    ),
+    (
+        r"module 'triton\.language' has no attribute '(\w+)'",
+        "",
+        "tl has no {error}: it is put together from what tl has, such as tl.maximum(x, 0.0), tl.exp, "
+        "tl.sum, tl.where and operators",
+    ),
+    (
         r"accumulator shape is incompatible",
         "",
         "tl.dot(a, b, acc) needs an acc with the rows of a and the columns of b",

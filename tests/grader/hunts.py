@@ -181,7 +181,10 @@ def judge(kata: str, number: int) -> int:
         more_text = f"{command()} -s debug-{n} hands out the next one."
         print(wrapped(more_text if more else "That was the last hunt of this kata."))
     elif code == 1:
+        other = number % len(names(kata)) + 1
         print(wrapped(f"Not yet. Its user says: {report(kata, number)}"))
+        turn = f"{command()} -s debug-{n} -- {other}"
+        print(wrapped(f"Had enough of it? {turn} turns to another one."))
     return code
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import signal
+import threading
 from collections.abc import Iterator
 
 
@@ -16,7 +18,26 @@ def uncollected() -> Iterator[None]:
     """
     gc.disable()
     try:
-        yield
+        with ended_by_interrupts():
+            yield
     finally:
         gc.freeze()
         gc.enable()
+
+
+@contextlib.contextmanager
+def ended_by_interrupts() -> Iterator[None]:
+    """Let Ctrl-C end this process at once, where it is not ignored.
+
+    Raised within an import it may be swallowed by a bare `except`, which leaves half a module behind,
+    or come out of C++ as an abort.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -132,19 +132,36 @@ def digest(file: Path) -> str:
 
 
 def todos(file: Path) -> list[tuple[int, str, str]]:
-    """The open TODOs of a file: (line, concept, text)."""
-    lines = read_lines(file)
+    """The open TODOs of a file: (line, concept, text).
+
+    One whose code is no longer the stub's is not open, though its comment may have been left there.
+    """
+    stub = PROJECT / "tests" / "stubs" / file.parent.name / "kernel.py"
+    shipped = {(concept, text): code for _, concept, text, code in regions(read_lines(stub))}
+    return [
+        (line, concept, text)
+        for line, concept, text, code in regions(read_lines(file))
+        if shipped.get((concept, text), code) == code
+    ]
+
+
+def regions(lines: list[str]) -> list[tuple[int, str, str, list[str]]]:
+    """What a file's TODOs say and are about: (line, concept, text, code down to the next empty line)."""
     found = []
     for number, line in enumerate(lines, 1):
         match = TODO.search(line)
         if match:
             text = match[2]
+            code: list[str] = []
             for more in lines[number:]:
                 extra = re.match(r"\s*#\s?(.*)", more)
-                if not extra or TODO.search(more):
+                if not more.strip() or TODO.search(more):
                     break
-                text += " " + extra[1].strip()
-            found.append((number, match[1], " ".join(text.split())))
+                if extra and not code:
+                    text += " " + extra[1].strip()
+                else:
+                    code.append(more.rstrip())
+            found.append((number, match[1], " ".join(text.split()), code))
     return found
 
 
@@ -259,8 +276,8 @@ def save(entries: dict[str, Entry]) -> None:
         raise
 
 
-def change(kata: str, alter: Callable[[Entry], None]) -> None:
-    """Alter the entry of a kata and write it.
+def change(kata: str, alter: Callable[[Entry], None]) -> bool:
+    """Alter the entry of a kata and write it; whether that was possible.
 
     Two checks may end at the same time: the second waits for the first. Where nothing can be
     written, nothing is: a record is a comfort and never a reason to fail.
@@ -269,6 +286,8 @@ def change(kata: str, alter: Callable[[Entry], None]) -> None:
         entries = load()
         alter(entries.setdefault(kata, Entry()))
         save(entries)
+        return True
+    return False
 
 
 @contextlib.contextmanager

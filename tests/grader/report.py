@@ -149,12 +149,16 @@ def next_step(card: Scorecard, checks: list, file: Path, lesson: Path | None) ->
     first = next((c for c in failed if not c.waits), failed[0])
     if len(failed) > 2 and len({c.message for c in failed}) == 1 and first.line:
         return f"Next: line {first.line} of {shown(file)}. Nothing can be judged until it is put right."
+    own = progress.is_own(file, card.kata)
+    if progress.broken(card, file) and not first.line:
+        reset = f"{command()} -s reset-{int(card.kata[:2])}"
+        back = f" {reset} brings the stub back and keeps your file." if own else ""
+        return f"Next: {shown(file)}. Nothing can be judged until it is put right.{back}"
     stop = progress.stopped(failed)
     if stop:
         concept = progress.todo_around(file, stop.line or 0)
         at = f"line {stop.line} of {shown(file)}" + f", in TODO({concept})" * bool(concept)
         return f"Next: {at}. It stops there, and little can be judged until that is put right."
-    own = progress.is_own(file, card.kata)
     todo = progress.first_todo(file, [first.concept])
     concept = first.concept if todo else first.cause or first.concept
     picture = progress.picture(card.kata, concept) if own else ""

@@ -468,12 +468,15 @@ class Run:
             return
         one_block = launch["widest"].get(storage, 0) == math.prod(launch["block"])
         if one_block and launch["idle"] and launch["programs"] <= self.programs_needed(launch):
-            raise Wrong(
+            text = (
                 f"the grid {grid_text(launch)} has one program for each block, and some of them store "
-                f"nothing ({self.label}), so blocks are left out: are its axes those that the kernel "
-                "asks tl.program_id for, and in that order?",
-                "grid",
+                f"nothing ({self.label}), so blocks are left out"
             )
+            if max(launch["grid"]) == launch["programs"]:  # no second axis to mix up
+                lead = "does the number of each program lead to a block of its own?"
+                raise Wrong(f"{text}: {lead}", "offsets")
+            axes = "are its axes those that the kernel asks tl.program_id for, and in that order?"
+            raise Wrong(f"{text}: {axes}", "grid")
 
     def own_elements(self) -> None:
         """offsets: every program works on its own part, and together they do everything once."""
@@ -595,7 +598,7 @@ class Run:
                     f"{tensor.numel() - buffer['read']:,} of {tensor.numel():,} elements of {name} "
                     f"are never read ({self.label})",
                     "offsets",
-                    self._site_line("load"),
+                    self._load_line(name),
                 )
 
     @property
@@ -847,6 +850,8 @@ class Run:
         elif pattern and pattern[0] == "offsets" and cause == "layout":
             told = cause, f"{pattern[1]} {OWN_STRIDES}"
             line = self.outline.offsets(line)
+        elif pattern and pattern[0] == "precision":
+            told = cause, pattern[1]
         if told:
             cause, sentence = told
             text += f". {sentence}"

@@ -14,9 +14,11 @@ import webbrowser
 from pathlib import Path
 from typing import NoReturn
 
+from . import progress
 from .judge import Nursery
 from .loading import uncollected
 from .progress import command
+from .report import shown
 from .scorecard import PROJECT, SUITE
 from .words import speak, wrapped
 
@@ -58,7 +60,7 @@ class Parser(argparse.ArgumentParser):
 def main(words: list[str] | None = None) -> int:
     parser = Parser(prog="show", description="A picture of a kernel at work, as one HTML page.")
     parser.add_argument("kata", help="its number")
-    parser.add_argument("--root", default=PROJECT / "exercises", help="folder of NN_slug/kernel.py")
+    parser.add_argument("--root", default=progress.EXERCISES, help="folder of NN_slug/kernel.py")
     parser.add_argument("--out", help="the page to write (default: .katas/show/NN_slug.html)")
     parser.add_argument("--seed", default="katas", help="seed of the inputs")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
@@ -70,6 +72,9 @@ def main(words: list[str] | None = None) -> int:
             f"there is no kata {asked.kata}; there are {', '.join(str(int(k[:2])) for k in suites)}"
         )
     file = Path(asked.root) / kata / "kernel.py"
+    if not file.is_file() and asked.root == progress.EXERCISES:
+        back = f"{command()} -s reset-{int(kata[:2])} brings it back"
+        stop(f"there is no {shown(file)}; {back}")
     if not file.is_file():
         stop(f"there is no {file}; --root names the folder that holds {kata}/kernel.py")
     out = Path(asked.out) if asked.out else FOLDER / f"{kata}.html"

@@ -14,10 +14,14 @@ from dataclasses import dataclass
 
 from . import progress, stubs
 from .progress import Entry, command, katas
-from .words import speak, wrapped
+from .words import speak, width, wrapped
 
 BAR = 20  # characters of the progress line
 WIDE = 72  # columns from which on the table has room for all that is known
+NARROW = 50  # and below which it has none for speed, nor for more than one space between columns
+
+
+COLUMNS = ("kata", "state", "score", "speed")
 
 
 @dataclass
@@ -160,7 +164,7 @@ def status() -> None:
     ]
     if better:
         notes.append(f"Had more points once: kata {', '.join(better)}.")
-    if any(row.speed for row in found):
+    if width() >= NARROW and any(row.speed for row in found):
         notes.append("Speed: the best seen on a GPU, as a share of the reference solution's.")
     for note in notes:
         print(wrapped(note))
@@ -170,13 +174,18 @@ def status() -> None:
 
 
 def plain(found: list[Row]) -> str:
-    """The table without rich: no wider than 50 columns."""
-    lines = [f"{'':>2}  {'kata':<18}  {'state':<9}  {'score':>7}  {'speed':>5}"]
-    for row in found:
-        name = row.kata[3:]
-        line = f"{row.number:>2}  {name:<18}  {row.state:<9}  {row.score:>7}  {row.speed:>5}"
-        lines.append(line.rstrip())
+    """The table without rich: no wider than 40 columns on a narrow terminal, and than 50 on others."""
+    narrow = width() < NARROW
+    lines = []
+    for cells in (("", *COLUMNS), *((str(r.number), *cells_of(r)) for r in found)):
+        columns = [f"{cells[0]:>2}", f"{cells[1]:<18}", f"{cells[2]:<9}", f"{cells[3]:>7}"]
+        columns += [] if narrow else [f"{cells[4]:>5}"]
+        lines.append((" " if narrow else "  ").join(columns).rstrip())
     return "\n".join(lines)
+
+
+def cells_of(row: Row) -> tuple[str, str, str, str]:
+    return row.kata[3:], row.state, row.score, row.speed
 
 
 def with_rich(found: list[Row]) -> None:
@@ -185,15 +194,15 @@ def with_rich(found: list[Row]) -> None:
     from rich.table import Table
 
     console = Console(highlight=False)
-    wide = console.width >= WIDE
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    columns = ["", "kata", "state", "score", "speed"] + (["not judged", "checked"] if wide else [])
+    wide, narrow = console.width >= WIDE, console.width < NARROW
+    table = Table(box=None, pad_edge=False, collapse_padding=narrow, header_style="bold")
+    columns = ["", *COLUMNS[: 3 if narrow else 4]] + (["not judged", "checked"] if wide else [])
     for column in columns:
         right = column in ("", "score", "speed", "not judged")
         table.add_column(column, justify="right" if right else "left", no_wrap=True)
     styles = {"solved": "green", "started": "yellow", "unchecked": "yellow", "to do": "dim"}
     for row in found:
-        cells = [str(row.number), row.kata[3:], row.state, row.score, row.speed]
+        cells = [str(row.number), *cells_of(row)][: len(columns)]
         if wide:
             left = str(row.entry.not_judged) if row.entry.not_judged and row.score else ""
             cells += [left, row.entry.when]

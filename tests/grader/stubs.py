@@ -56,7 +56,12 @@ def reset(kata: str) -> str:
 
 
 def keep_aside(file: Path) -> Path | None:
-    """Copy a file to the next free name beside it; None if there is no file. Raises OSError."""
+    """Copy a file to the next free name beside it; None if there is no file. Raises OSError.
+
+    A folder of that name, which nothing can replace, is moved there.
+    """
+    if file.is_dir() and not file.is_symlink():
+        return file.rename(free_name(file))
     try:
         content = file.read_bytes()
     except FileNotFoundError:

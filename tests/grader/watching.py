@@ -89,7 +89,7 @@ class Watch:
         """Act on one event; False if that was the last one."""
         if kind == "key":
             return self.key(what)
-        if kind == "saved" and is_exercise(what):
+        if kind == "saved" and (what == self.file or is_exercise(what)):
             self.kata = what.parent.name
             self.check()
         elif kind == "loaded":
@@ -116,7 +116,7 @@ class Watch:
         if key == "r":
             self.check()
         elif key == "h":
-            self.read(clues.show(self.kata, again="h", draw="s"))
+            self.hint()
         elif key == "n":
             self.following()
         elif key == "s":
@@ -168,6 +168,13 @@ class Watch:
         row = status.following(status.rows(), self.number)
         more = f" Press n for kata {row.number}, {row.kata[3:]}." if row else ""
         return "\n\n" + wrapped(f"Well done!{more}")
+
+    def hint(self) -> None:
+        """Show the next hint, or why there is none."""
+        try:
+            self.read(clues.show(self.kata, again="h", draw="s"))
+        except OSError as error:
+            self.read(wrapped(clues.unread(error)))
 
     def following(self) -> None:
         """Turn to the next unsolved kata."""
@@ -237,7 +244,7 @@ def fitted(lines: list[str], room: int) -> list[str]:
     """
     if len(lines) <= room:
         return lines
-    lines = without_passed(lines)
+    lines = "\n".join(without_passed(lines)).strip("\n").splitlines()
     if len(lines) <= room or room < 4:
         return lines
     paragraph = lines[::-1].index("") if "" in lines else 0
@@ -290,19 +297,27 @@ def read_keys(fd: int, events: queue.SimpleQueue[Event], over: threading.Event) 
 
 
 def read_files(events: queue.SimpleQueue[Event], over: threading.Event) -> None:
-    """Every kernel.py below exercises/ that was saved, replaced or deleted."""
+    """Every kernel.py below exercises/ that was saved, replaced or deleted, alone or with its folder."""
     import watchfiles
 
     for changes in watchfiles.watch(
         progress.EXERCISES,
-        watch_filter=lambda _, path: Path(path).name == "kernel.py",
+        watch_filter=lambda change, path: kernel_at(Path(path), change.name) is not None,
         step=STEP_MS,
         debounce=MOST_MS,
         stop_event=over,
         raise_interrupt=False,
     ):
-        for path in {Path(path) for _, path in changes}:
-            events.put(("saved", path))
+        for file in {kernel_at(Path(path), change.name) for change, path in changes}:
+            events.put(("saved", file))
+
+
+def kernel_at(path: Path, change: str) -> Path | None:
+    """The kernel.py that a change of this path concerns: itself, or that of a folder that came or went."""
+    if path.name == "kernel.py":
+        return path
+    folder = path.parent == progress.EXERCISES and change != "modified"
+    return path / "kernel.py" if folder else None
 
 
 def load(events: queue.SimpleQueue[Event], nursery: Nursery) -> None:

@@ -63,6 +63,8 @@ LINES = [
     ("x = x + float(x)", "x.to(tl.float32)"),
     ("if x > 0: x = x + 1", "no single truth value"),
     ("x = tl.where(0 <= x < 1, x, 0.0)", "(a <= b) & (b < c)"),
+    ('x = tl.dot(tl.zeros((16, 16), x.dtype), tl.zeros((16, 16), x.dtype), "ieee")', "by name"),
+    ("x = tl.relu(x)", "tl has no relu: it is put together from what tl has"),
     ("x = [a + b for a, b in zip(x, x)]", "operators work on all its lanes at once"),
 ]
 INTERNAL = ("_LoopIndex", "_semantic", "constexpr[", "MatMult", "Impl", "scalars", "Traceback")

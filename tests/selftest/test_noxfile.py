@@ -12,10 +12,12 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("nox")
+from nox import registry as nox_registry
 
 PROJECT = Path(__file__).resolve().parents[2]
 PINS = sorted(file.name for file in (PROJECT / "tests").glob("*.txt"))
@@ -136,7 +138,36 @@ def test_check_without_a_number(load, capsys, name):
     with pytest.raises(SystemExit) as stopped:
         load("-s", name)
     assert stopped.value.code == 2
-    assert capsys.readouterr().err == f"there is no session {name} here; katas: 1, 12\n"
+    family = name.partition("-")[0]
+    said = f"there is no session {name} here; write {family}-N, with N of katas: 1, 12\n"
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("check1", "did you mean check-1? "),
+        ("check_12", "did you mean check-12? "),
+        ("Hint-12", "did you mean hint-12? "),
+        ("watch-1", "did you mean watch? "),
+        ("xyz", ""),
+    ],
+)
+def test_a_session_that_is_not_there(load, capsys, name, meant):
+    with pytest.raises(SystemExit) as stopped:
+        load("-s", "lint", name)
+    assert stopped.value.code == 2
+    said = f"there is no session {name} here; {meant}nox -l lists them\n"
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize("name", ["home", "next", "hint-1", "doctor"])
+def test_words_for_a_session_that_takes_none(load, capsys, name):
+    load("-s", name)
+    with pytest.raises(SystemExit) as stopped:
+        nox_registry.get()[name](SimpleNamespace(name=name, posargs=["5"]))
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err == f"{name} takes no further words\n"
 
 
 def test_nox_passes_the_line_and_the_code_on(project):
@@ -204,7 +235,7 @@ def test_named_python_runs_the_check(project, tmp_path):
     assert not (project / ".venv").exists()
 
 
-@pytest.mark.parametrize(("fake", "code"), [(1, 1), (2, 2), (5, 5)])
+@pytest.mark.parametrize(("fake", "code"), [(1, 1), (2, 2), (4, 2), (5, 5)])
 def test_exit_code_is_that_of_the_check(project, tmp_path, fake, code):
     python = make_environment(tmp_path / "env", "torch", "triton", "numpy", "pytest")
     got, _, errors = nox(project, "-s", "check-1", KATAS_PYTHON=python, FAKE_EXIT=str(fake))

@@ -158,6 +158,19 @@ def test_a_todo_that_is_open_says_more_than_a_cause(house):
     assert entry().wrong == ["grid", "offsets"]
 
 
+def test_a_todo_whose_code_was_changed_is_not_open(house):
+    """Its comment may stay: what it says is missing is there, so the cause says more."""
+    file = work(house, text=STUB.replace("(1,)", "(2,)"))
+    assert [concept for _, concept, _ in progress.todos(file)] == ["mask"]
+    card = judged(file, ("grid", "failed"), ("values", "failed"))
+    for check in card.checks:
+        check.cause = "offsets"
+    progress.record(card)
+    assert entry().wrong == ["offsets"]
+    said = report.next_step(card, card.checks, file, None)
+    assert said.startswith(f"Next: offsets, line 7 of {file}.")
+
+
 def test_solved_without_a_gpu_but_not_without_a_lane(house):
     file = work(house)
     progress.record(judged(file, *ALL))
@@ -209,8 +222,12 @@ def test_a_lost_record_loses_history_alone(house):
 
 def test_no_record_is_no_reason_to_fail(house):
     (house / ".katas").write_text("a file where the folder should be")
-    progress.record(judged(work(house), *HALF))
+    progress.record(judged(work(house, text=STUB), *HALF))
     assert progress.load() == {}
+    said = " ".join(clues.show("01_one").split())
+    assert said.startswith("Hint 1 of 3 on grid")
+    assert said.endswith("the next ones are in exercises/01_one/README.md.")
+    assert "says more" not in said
 
 
 def test_two_at_once_lose_nothing(house):
@@ -324,7 +341,7 @@ def test_a_better_score_of_before_is_told(house, capsys):
     assert "Had more points once: kata 1 (20)." in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("columns", [50, 80])
+@pytest.mark.parametrize("columns", [40, 50, 80])
 @pytest.mark.parametrize("rich", [True, False])
 def test_the_table_says_the_same_with_and_without_rich(house, capsys, monkeypatch, columns, rich):
     if rich:
@@ -332,11 +349,16 @@ def test_the_table_says_the_same_with_and_without_rich(house, capsys, monkeypatc
     else:
         monkeypatch.setitem(sys.modules, "rich.console", None)
     monkeypatch.setenv("COLUMNS", str(columns))
+    long = "02_fused_add_rms_norm"
+    (house / "exercises" / "02_two").rename(house / "exercises" / long)
+    work(house, long)
     progress.record(judged(work(house), *ALL), 0.93)
     status.main(["status"])
     said = capsys.readouterr().out
-    row = next(line for line in said.splitlines() if "one" in line)
-    assert row.split()[:5] == ["1", "one", "solved", "20/30", "0.93"]
+    first, second = (next(x for x in said.splitlines() if name in x) for name in ("one", "fused"))
+    assert first.split()[:5] == ["1", "one", "solved", "20/30"] + ["0.93"] * (columns > 40)
+    assert second.split() == ["2", "fused_add_rms_norm", "unchecked"]
+    assert ("Speed" in said) == ("speed" in said) == (columns > 40)
     assert "1 of 2 solved  [##########..........]" in said
     assert "Next: nox -s check-2" in said
     assert "\x1b" not in said
@@ -478,6 +500,29 @@ def test_a_file_that_stops_in_an_open_todo_gets_that_todos_hint(house):
     assert any("mask: which lanes exist" in line for line in status.what_now(status.rows()[0]))
 
 
+def test_a_hint_says_that_the_file_was_changed_since_or_is_gone(house):
+    progress.record(judged(work(house), *HALF))
+    work(house, text="mask = 2\n")
+    said = " ".join(clues.show("01_one").split())
+    assert said.startswith("Hint 1 of 3 on mask (wrong in the last check, before your last change)")
+    progress.record(judged(work(house), *[(c, "failed", "no") for c in ("grid", "mask", "values")]))
+    work(house, text="mask = 2\n")
+    assert clues.show("01_one").startswith("The last check, before your last change, could judge")
+    (house / "exercises" / "01_one" / "kernel.py").unlink()
+    assert clues.show("01_one") == (
+        "There is no exercises/01_one/kernel.py; nox -s reset-1 brings it back."
+    )
+
+
+def test_without_the_lesson_there_is_no_hint(house, capsys):
+    (house / "exercises" / "01_one" / "README.md").unlink()
+    with pytest.raises(SystemExit) as stopped:
+        clues.main(["1"])
+    assert stopped.value.code == 2
+    said = capsys.readouterr().err
+    assert said == "exercises/01_one/README.md cannot be read: No such file or directory\n"
+
+
 def test_nothing_wrong_nothing_to_hint_at(house):
     progress.record(judged(work(house), *ALL))
     assert "nothing wrong" in clues.show("01_one")
@@ -524,6 +569,16 @@ def test_reset_brings_a_deleted_file_back(house, capsys):
     assert stubs.main(["1"]) == 0
     assert "kept" not in capsys.readouterr().out
     assert file.read_text() == STUB
+
+
+def test_reset_puts_a_folder_in_the_way_aside(house):
+    file = work(house)
+    file.unlink()
+    file.mkdir()
+    (file / "mine.py").touch()
+    assert "kept as exercises/01_one/kernel.py.1" in " ".join(stubs.reset("01_one").split())
+    assert file.read_text() == STUB
+    assert (file.with_name("kernel.py.1") / "mine.py").exists()
 
 
 def test_reset_starts_the_record_anew_but_for_the_best(house):

@@ -232,6 +232,11 @@ def test_the_learners_own_file_leads_on(file, monkeypatch):
     assert text.endswith("nox -s show-1 draws your kernel at work.")
     text = step(card(file, ("mask", 20, "passed"), ("values", 20, "failed", "v", 34)), file)
     assert text.endswith("For a hint: nox -s hint-1.")
+    broken = [(c, 20, "failed", "it has no add(...)") for c in ("grid", "mask", "values")]
+    assert step(card(file, *broken), file) == (
+        f"Next: {kata}/kernel.py. Nothing can be judged until it is put right. nox -s reset-1 "
+        "brings the stub back and keeps your file."
+    )
     second = file.parent.parent / "02_relu"
     second.mkdir()
     (second / "kernel.py").write_text("")

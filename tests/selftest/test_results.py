@@ -28,6 +28,7 @@ KATA = Kata(
     speed_case=dict(R=8, C=8),
     suspects=(
         ("values", "No arguments have these numbers.", lambda x: x * int(float("inf"))),
+        ("values", "Nor is there a second argument.", lambda x: x + None),
         ("values", "This is x.", lambda x: x),
         ("values", "This is the last number.", lambda x: x[:, -1]),
     ),
@@ -205,6 +206,28 @@ def test_a_result_of_another_dtype(seen):
 def test_a_result_in_the_place_of_an_input(seen):
     kernel = seen("twice = torch.empty(n_rows, n_cols)", "twice = x")
     assert "twice is the input x itself" in said(checks.contract, kernel)
+
+
+def test_a_lower_precision_is_told_whatever_the_check_asks(seen):
+    kernel = seen("x * 2, mask", "(x * 2.0).to(tl.float16), mask")
+    with pytest.raises(Wrong, match="some step is done in a lower precision") as caught:
+        kernel.trace("full")[0].right(cause="fusion")
+    assert caught.value.cause == "fusion"
+
+
+@pytest.mark.parametrize(
+    ("grid", "asked", "cause"),
+    [([4, 1, 1], "lead to a block of its own", "offsets"), ([2, 2, 1], "in that order", "grid")],
+)
+def test_what_is_asked_where_programs_have_nothing_to_do(grid, asked, cause):
+    """On a grid of one axis there is no order of axes to ask about."""
+    launch = {"grid": grid, "programs": 4, "block": [8], "widest": {0: 8}, "idle": 1}
+    launch |= {"cut": False, "atomics": False}
+    facts = {"launches": [launch], "result": [{"storage": 0}]}
+    run = SimpleNamespace(launch=launch, facts=facts, label="n=32", programs_needed=lambda _: 4)
+    with pytest.raises(Wrong, match=asked) as caught:
+        Run.none_to_spare(run)
+    assert caught.value.cause == cause
 
 
 @pytest.mark.parametrize("line", [None, 9])

@@ -489,6 +489,15 @@ def test_wrong_use_is_one_line_and_exit_2(capsys, words, says):
     assert output.err.count("\n") == 1
 
 
+def test_a_file_that_is_gone_is_told_how_to_come_back(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(show.progress, "EXERCISES", tmp_path)
+    monkeypatch.delenv("KATAS_NOX", raising=False)
+    with pytest.raises(SystemExit):
+        show.main(["1"])
+    gone = f"there is no {tmp_path}/01_vector_add/kernel.py"
+    assert capsys.readouterr().err == f"show: {gone}; nox -s reset-1 brings it back\n"
+
+
 def test_command_writes_the_page(nursery, monkeypatch, capsys, tmp_path):
     """With what the compiler makes of the kernel on every chip."""
     monkeypatch.setenv("COLUMNS", "80")

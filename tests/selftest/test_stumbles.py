@@ -73,6 +73,12 @@ SLIPS = {
         *(SOFTMAX, "solutions", TRACE),
         ("mask=mask, other", "mask=cols < n_cols // 32 * 32, other"),
     ),
+    "a function of torch in a branch": (
+        *(ADD, "solutions", BOTH),
+        ("BLOCK_SIZE: tl.constexpr", "BLOCK_SIZE: tl.constexpr, FEW: tl.constexpr"),
+        ("BLOCK_SIZE=BLOCK_SIZE", "BLOCK_SIZE=BLOCK_SIZE, FEW=n_elements < 100"),
+        ("total = x + y", "total = x + y\n    if FEW:\n        total = torch.add(x, y)"),
+    ),
     "and between blocks": (
         *(ADD, "solutions", BOTH),
         ("mask = offsets < n_elements", "mask = (offsets >= 0) and (offsets < n_elements)"),
@@ -253,6 +259,13 @@ def test_what_lanes_hold_that_are_off_is_told(told):
     said = told["a load with a mask of its own"].failed("mask")
     assert "of x are never read" in said.message
     assert said.line == told["a load with a mask of its own"].line("x = tl.load")
+
+
+def test_a_branch_that_no_compiled_case_comes_to_is_compiled_before_it_is_left_to_a_gpu(told):
+    one = told["a function of torch in a branch"]
+    check = one.failed("robust")
+    assert "functions of torch do not run inside a kernel" in check.message
+    assert check.line == one.line("torch.add")
 
 
 def test_and_between_blocks_passes_and_is_told(told):

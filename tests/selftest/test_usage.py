@@ -201,6 +201,31 @@ def test_a_judge_that_is_killed_leaves_a_scorecard_of_errors_and_no_process(tmp_
     assert list(scratch.glob("katas-*")) == []
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "raise KeyboardInterrupt",
+        "from grader.loading import uncollected\nwith uncollected():\n    interrupt()",
+    ],
+)
+def test_an_interrupt_while_something_loads_ends_it_without_a_word(code):
+    """Also one that the module being loaded would swallow."""
+    interrupt = (
+        "import grader, os, signal\n"
+        "def interrupt():\n"
+        "    try: os.kill(os.getpid(), signal.SIGINT)\n"
+        "    except BaseException: print('swallowed')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", interrupt + code],
+        cwd=PROJECT / "tests",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
 def test_an_interrupted_run_is_no_verdict():
     """Ctrl-C: the prompt comes back at once, with exit code 2 and no word of failure."""
     with subprocess.Popen(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import re
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 
 pytest.importorskip("watchfiles")
 
-from grader import stubs, watching
+from grader import progress, stubs, watching
 from grader.stubs import as_shipped
 from grader.warm import WarmJudge
 from terminal import watch_in
@@ -90,6 +91,18 @@ def test_a_deleted_file_is_said_and_comes_back(watch):
     assert "reset-1" in whole(watch, "is gone")
     save(watch, solution(ADD))
     watch.wait("Well done!")
+
+
+def test_a_folder_that_is_gone_is_said_and_comes_back(watch):
+    folder, away = watch.folder / ADD, watch.folder.parent / "away"
+    watch.forget()
+    folder.rename(away)
+    assert "reset-1" in whole(watch, "is gone")
+    watch.press("h")
+    whole(watch, "There is no exercises/01_vector_add/kernel.py")
+    watch.forget()
+    away.rename(folder)
+    watch.wait("of 100 points")
 
 
 def test_an_endless_loop_does_not_hold_up_the_next_save(watch):
@@ -190,6 +203,18 @@ def test_without_a_terminal_it_is_one_line_and_exit_2():
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert re.fullmatch(r"watch needs a terminal; .*check-3 checks once\n", done.stderr)
+
+
+def test_a_lesson_that_is_gone_does_not_end_the_watch(monkeypatch):
+    page = progress.EXERCISES / ADD / "README.md"
+
+    def show(*_, **__):
+        raise FileNotFoundError(2, "No such file or directory", str(page))
+
+    monkeypatch.setattr(watching.clues, "show", show)
+    drawn: list[str] = []
+    assert watching.Watch(ADD, drawn.append, queue.SimpleQueue()).key("h")
+    assert "exercises/01_vector_add/README.md cannot be read" in drawn[-1]
 
 
 @pytest.mark.parametrize("words", [["99"], ["1", "2"]])
