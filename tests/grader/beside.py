@@ -26,13 +26,13 @@ def trouble(kata: str) -> str:
         return "TRITON_INTERPRET is set: unset it, as torch.compile writes for a GPU"
     import torch
 
-    if not torch.cuda.is_available():
-        doctor = f"{command()} -s doctor says what PyTorch sees"
-        return f"torch-{n} needs a GPU, for which torch.compile writes Triton code; {doctor}"
     from .grading import kernels
 
     if kata not in kernels():
         return f"kata {n} asks for no kernel: torch.compile has nothing to write"
+    if not torch.cuda.is_available():
+        doctor = f"{command()} -s doctor says what PyTorch sees"
+        return f"torch-{n} needs a GPU, for which torch.compile writes Triton code; {doctor}"
     return ""
 
 

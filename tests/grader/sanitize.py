@@ -144,15 +144,17 @@ def sanitizer() -> str | None:
 def trouble(kata: str, program: str | None) -> str:
     """Why nothing can be run, in one line; "" when all is well."""
     n = int(kata[:2])
-    if program is None:
-        return f"sanitize-{n} needs compute-sanitizer, a part of NVIDIA's CUDA toolkit, on PATH"
     import torch
 
-    if not torch.cuda.is_available() or torch.version.hip:
-        return f"sanitize-{n} needs an NVIDIA GPU; {command()} -s doctor says what PyTorch sees"
     from .grading import kernels
 
-    return "" if kata in kernels() else f"kata {n} asks for no kernel: nothing runs on the card"
+    if kata not in kernels():
+        return f"kata {n} asks for no kernel: nothing runs on the card"
+    if program is None:
+        return f"sanitize-{n} needs compute-sanitizer, a part of NVIDIA's CUDA toolkit, on PATH"
+    if not torch.cuda.is_available() or torch.version.hip:
+        return f"sanitize-{n} needs an NVIDIA GPU; {command()} -s doctor says what PyTorch sees"
+    return ""
 
 
 def run_tool(program: str, tool: str, kata: str) -> tuple[str, int | None]:
