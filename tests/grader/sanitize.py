@@ -211,11 +211,11 @@ def report(tool: str, text: str, code: int | None) -> tuple[bool, str]:
 
 
 def why(text: str, code: int) -> str:
-    """What ended a tool: the last thing that was said of the kernel, or else the tool's own error."""
-    said = [line.strip() for line in text.splitlines() if line.strip()]
-    own = [line for line in said if line[:9] != "=" * 9]
-    errors = [line.lstrip("= ") for line in said if re.match(r"=+ (Error|Internal)", line)]
-    return (own or errors or [f"exit code {code}"])[-1]
+    """What ended a tool: the last thing that the kernel said, or else that the tool said of itself."""
+    said = [line.strip() for line in text.splitlines()]
+    kernels = [line for line in said if line and line[:9] != "=" * 9]
+    tools = [record for record in records(text) if record != "COMPUTE-SANITIZER"]
+    return (kernels or tools or [f"exit code {code}"])[-1]
 
 
 def run_cases(kata: str) -> None:

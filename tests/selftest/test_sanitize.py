@@ -150,6 +150,15 @@ def test_a_kernel_that_raises_is_said_in_one_line():
     assert said == "  --    memcheck   it did not get through: ValueError: no"
 
 
+def test_a_tool_that_does_not_start_says_why():
+    text = "========= COMPUTE-SANITIZER\n========= Unable to find injection library libx.so\n"
+    said = report("memcheck", text, 13)[1]
+    assert said.split() == (
+        "-- memcheck it did not get through: Unable to find injection library libx.so".split()
+    )
+    assert "exit code 13" in report("memcheck", "========= COMPUTE-SANITIZER\n", 13)[1]
+
+
 @pytest.mark.parametrize("module", ["sanitize", "beside"])
 @pytest.mark.parametrize("words", [["1"], ["1", "2"], ["99"]])
 def test_what_is_missing_is_one_line_and_exit_2(module, words):
