@@ -17,8 +17,7 @@ from typing import NoReturn
 from . import progress
 from .judge import Nursery
 from .loading import uncollected
-from .progress import command
-from .report import shown
+from .progress import command, shown
 from .scorecard import PROJECT, SUITE
 from .words import speak, wrapped
 
