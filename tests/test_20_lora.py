@@ -165,6 +165,7 @@ KATA = Kata(
         case("deep", T=16, D_IN=2049, D_OUT=64, R=2),
         case("deep", T=8, D_IN=2176, D_OUT=40, R=2, kind="swamped", scale=0.5),
         case("deep", T=8, D_IN=2176, D_OUT=40, R=8, kind="swamped", scale=0.5, dtype=BF16),
+        case("deep", T=2, D_IN=16_384, D_OUT=16, R=2),
         case("deep", T=6, D_IN=70, D_OUT=50, R=256, scale=0.25),
         case("precision", T=12, D_IN=128, D_OUT=64, R=16, kind="picked"),
         case("precision", T=12, D_IN=128, D_OUT=64, R=16, kind="picked", dtype=BF16),
