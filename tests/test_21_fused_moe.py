@@ -186,7 +186,6 @@ KATA = Kata(
         case("edge", T=0, D_IN=32, D_OUT=32, E=3),
         case("edge", T=9, D_IN=32, D_OUT=0, E=3),
         case("edge", T=9, D_IN=0, D_OUT=20, E=3, k=2),
-        case("edge", T=9, D_IN=32, D_OUT=20, E=3, k=0),
         case("edge", T=1, D_IN=1, D_OUT=1, kind="weighted"),
         case("edge", T=1, D_IN=33, D_OUT=70, E=40, k=3, kind="weighted"),
         case("edge", T=12, D_IN=3, D_OUT=5, E=300, k=4),

@@ -13,7 +13,7 @@ def cross_entropy_kernel(
     logits_ptr += row * n_cols
     grad_ptr += row * n_cols
     target = tl.load(target_ptr + row)
-    row_max = tl.full((), -1e38, tl.float64)
+    row_max = tl.full((), -float("inf"), tl.float64)
     row_sum = tl.full((), 0.0, tl.float64)
     for start in range(0, n_cols, BLOCK_SIZE):
         cols = start + tl.arange(0, BLOCK_SIZE)

@@ -22,7 +22,7 @@ def cross_entropy_kernel(
     target = tl.load(target_ptr + row)
     if target == ignored:
         return
-    row_max = -1e38
+    row_max = -float("inf")
     row_sum = 0.0
     for start in range(0, n_cols, BLOCK_SIZE):
         cols = start + tl.arange(0, BLOCK_SIZE)

@@ -12,7 +12,7 @@ def loss_kernel(
     row = tl.program_id(axis=0)
     logits_ptr += row * stride_row
     target = tl.load(target_ptr + row)
-    row_max = tl.full((), -1e38, tl.float32)
+    row_max = tl.full((), -float("inf"), tl.float32)
     row_sum = tl.full((), 0.0, tl.float32)
     target_logit = tl.full((), 0.0, tl.float32)
     for start in range(0, n_cols, BLOCK_SIZE):

@@ -50,5 +50,5 @@ def fused_moe(x, weights, topk_weights, topk_ids):
                 rows, weights[e], gates, mine, part, len(mine), D_OUT, D_IN, BM=32, BN=64, BK=32
             )
     grid = (T, triton.cdiv(D_OUT, 128))
-    sum_kernel[grid](part, y, D_OUT, K=k, PAD=triton.next_power_of_2(max(k, 1)), BN=128)
+    sum_kernel[grid](part, y, D_OUT, K=k, PAD=triton.next_power_of_2(k), BN=128)
     return y
