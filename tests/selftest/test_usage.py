@@ -222,6 +222,8 @@ def test_an_interrupt_while_something_loads_ends_it_without_a_word(code):
         capture_output=True,
         text=True,
         check=False,
+        # A job in the background of a shell is started with Ctrl-C ignored, and so are its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
