@@ -285,7 +285,7 @@ class Draw:
 class Drawn:
     """Arguments that were drawn before, so that the next file of a class need not draw them anew.
 
-    Drawing costs ten times what a copy does. A copy is what everybody gets: strides and the gaps
+    A copy, which is cheaper than drawing, is what everybody gets: strides and the gaps
     between them included, to be written to at will. The oldest go beyond `most` bytes.
     """
 
