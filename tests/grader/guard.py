@@ -8,10 +8,11 @@ Python itself. The judge relies on none of it for values, which it compares in i
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import sys
 import types
 from operator import attrgetter, is_not
-from typing import Any
 
 MODULES = (
     "builtins",
@@ -29,17 +30,59 @@ MODULES = (
 )
 # torch._dynamo, which a file may well import, wraps this one itself. Nothing that is judged draws
 # random numbers in this process.
-REPLACEABLE = {"torch.manual_seed"}
+REPLACEABLE = {"manual_seed"}  # of torch
 PACKAGES = ("grader", "triton.language", "triton.runtime")  # with the classes defined in them
 MOST = 3  # names that a message gives
 CODE = attrgetter("__code__")
+VERSION = 24  # bytes into a dict: a number that CPython 3.10 to 3.13 replaces at every change
+
+
+def version(namespace) -> ctypes.c_uint64:
+    """The place in memory of the version of a module's or a class's namespace (PEP 509)."""
+    if isinstance(namespace, types.MappingProxyType):
+        (namespace,) = gc.get_referents(namespace)
+    return ctypes.c_uint64.from_address(id(namespace) + VERSION)
+
+
+def has_versions() -> bool:
+    """Does a change of a module or of a class show in its version, in this Python?"""
+    if sys.implementation.name != "cpython":
+        return False
+
+    class Class:
+        name = 1
+
+    module = types.ModuleType("module")
+    module.name = 1
+    for owner in (Class, module):
+        at = version(vars(owner))
+        before = at.value
+        owner.name = 2
+        if at.value == before:
+            return False
+    return True
+
+
+class Space:
+    """A namespace, and what some names stood for in it."""
+
+    def __init__(self, owner: str, namespace, kept: dict[str, object], tagged: bool):
+        self.owner, self.namespace = owner, namespace
+        self.names, self.values = list(kept), list(kept.values())
+        self.version = version(namespace) if tagged else None
+        self.seen = 0
+
+    @property
+    def labels(self) -> list[str]:
+        return [f"{self.owner}.{name}" for name in self.names]
 
 
 class Guard:
     """What the functions and classes of these modules were when it was made."""
 
     def __init__(self) -> None:
-        self._spaces: list[tuple[Any, list[str], list[object], list[str]]] = []
+        self._spaces: list[Space] = []
+        self._tagged = has_versions()
         self._functions: tuple[list, list, list[str]] = [], [], []  # with their code; labels
         self._seen: list[str] = []
         for name, module in list(sys.modules.items()):
@@ -58,30 +101,30 @@ class Guard:
         self._keep("torch.cuda.Event", vars(torch.cuda.Event))
 
     def _keep(self, owner: str, namespace, own: bool = False) -> None:
-        names: list[str] = []
-        values: list[object] = []
-        for name, value in list(namespace.items()):
-            if owner == "torch" and isinstance(value, type):
-                continue  # setting a default dtype changes torch.Storage
-            if f"{owner}.{name}" in REPLACEABLE:
-                continue
-            if own or callable(value) or isinstance(value, (staticmethod, classmethod)):
-                if name.startswith("__") and not callable(value):
-                    continue
-                names.append(name)
-                values.append(value)
-                if own and isinstance(value, types.FunctionType):
+        kept = {
+            name: value
+            for name, value in dict(namespace).items()
+            if callable(value)
+            or (own and name[:2] != "__")
+            or isinstance(value, (staticmethod, classmethod))
+        }
+        if owner == "torch":  # setting a default dtype changes torch.Storage, a class
+            kept = {name: value for name, value in kept.items() if not isinstance(value, type)}
+            for name in REPLACEABLE:
+                kept.pop(name, None)
+        self._spaces.append(Space(owner, namespace, kept, self._tagged))
+        if own:
+            for name, value in kept.items():
+                if isinstance(value, types.FunctionType):
                     functions, codes, labels = self._functions
                     functions.append(value)
                     codes.append(value.__code__)
                     labels.append(f"{owner}.{name}")
-        self._spaces.append((namespace, names, values, [f"{owner}.{name}" for name in names]))
 
     def hold(self, thing: object, *names: str) -> None:
         """Keep an eye on these attributes of one object too."""
-        labels = [f"{type(thing).__name__}.{name}" for name in names]
-        values = [vars(thing)[name] for name in names]
-        self._spaces.append((vars(thing), list(names), values, labels))
+        kept = {name: vars(thing)[name] for name in names}
+        self._spaces.append(Space(type(thing).__name__, vars(thing), kept, tagged=False))
 
     def look(self, *things: object) -> None:
         """Note methods of these objects that are hidden behind attributes of the same name."""
@@ -93,12 +136,19 @@ class Guard:
     def changed(self, any=any, map=map, zip=zip, is_not=is_not, code=CODE) -> list[str]:
         """The names of what was replaced at any time at which this was asked.
 
-        It is asked at every launch, about thousands of names: hence all of a namespace at a stroke.
-        And hence the parameters, which are Python's own functions whatever a file makes of them.
+        It is asked at every launch, about thousands of names: hence only of what has another
+        version than last time, and all of a namespace at a stroke. And hence the parameters, which
+        are Python's own functions whatever a file makes of them.
         """
-        for namespace, names, values, labels in self._spaces:
-            if any(map(is_not, map(namespace.get, names), values)):
-                self._note_those_that_differ(zip(map(namespace.get, names), values, labels))
+        for space in self._spaces:
+            if space.version is not None:
+                now = space.version.value
+                if now == space.seen:
+                    continue
+                space.seen = now
+            get, names, values = space.namespace.get, space.names, space.values
+            if any(map(is_not, map(get, names), values)):
+                self._note_those_that_differ(zip(map(get, names), values, space.labels))
         functions, codes, labels = self._functions
         if any(map(is_not, map(code, functions), codes)):
             self._note_those_that_differ(zip(map(code, functions), codes, labels))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 import torch
-from grader.guard import Guard
+from grader.guard import Guard, has_versions
 from grader.kata import COUNTING
 from grader.memory import Memory
 from grader.watch import Watch
@@ -365,6 +366,24 @@ def test_a_kept_workspace_is_no_result(traced):
 
 
 # ---- the guard ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("versions", [True, False])
+def test_what_is_replaced_between_two_looks_is_seen(monkeypatch, versions):
+    """Also where Python does not tell that a namespace has changed."""
+    monkeypatch.setattr("grader.guard.has_versions", lambda: versions)
+    guard = Guard()
+    assert guard.changed() == []
+    with monkeypatch.context() as changes:
+        changes.setattr(Guard, "look", lambda self, *things: None)
+        assert guard.changed() == ["grader.guard.Guard.look"]
+    monkeypatch.setattr(torch.Tensor, "split", torch.Tensor.chunk)
+    assert guard.changed() == ["grader.guard.Guard.look", "torch.Tensor.split"]
+
+
+def test_this_python_tells_that_a_namespace_has_changed():
+    """From 3.14 on the guard looks at everything each time, which is right, and slower."""
+    assert has_versions() == (sys.version_info < (3, 14))
 
 
 def test_torch_dynamo_may_be_imported(monkeypatch):
