@@ -70,6 +70,7 @@ def nursery(fd: int, settings: dict) -> None:
     cells = cell.Cells(limits or cell.Limits()) if settings["cells"] else None
     control = socket.socket(fileno=fd)
     children: dict[int, str] = {}  # pid -> its folder
+    guard = None
     while True:
         try:
             text, fds, _, _ = socket.recv_fds(control, 1 << 16, 3)
@@ -84,15 +85,16 @@ def nursery(fd: int, settings: dict) -> None:
                 compiling.warm_up(["sm_90"])  # half a second the first time, then nothing
             if "talk" in request["spawn"]:
                 client.warm_up()  # the same
+            guard = Guard(guard)
             directory = ""
             if cells is None:
                 directory = request["directory"] = tempfile.mkdtemp(dir=scratch)
                 pid = os.fork()
                 if pid == 0:
                     control.close()
-                    _child(fds, request, limits)
+                    _child(fds, request, limits, guard)
             else:
-                run = functools.partial(_child, fds, request, limits)
+                run = functools.partial(_child, fds, request, limits, guard)
                 pid = cells.fork(tuple(fds), request["spawn"] in ON_CARD, run)
             children[pid] = directory
             for each in fds:
@@ -169,7 +171,7 @@ def _prctl(option: int, value: int) -> None:
 # ---- one child -------------------------------------------------------------------------------
 
 
-def _child(fds: list[int], request: dict, limits: cell.Limits | None) -> None:
+def _child(fds: list[int], request: dict, limits: cell.Limits | None, guard: Guard) -> None:
     """Serve one lane. `fds`: the line to the judge, the output; in a cell, what is handed over."""
     line, output, *handed_over = fds
     code = 1
@@ -194,7 +196,7 @@ def _child(fds: list[int], request: dict, limits: cell.Limits | None) -> None:
         sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
         sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
         warnings.simplefilter("ignore")  # a library's worries are no output of the file under test
-        serve(sock, request)
+        serve(sock, request, guard)
         code = 0
     except BaseException:
         code = BROKEN_OFF
@@ -265,8 +267,11 @@ def time_limit(seconds: float):
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def serve(sock: socket.socket, request: dict) -> None:
-    """Load the file under test, then answer one request after another."""
+def serve(sock: socket.socket, request: dict, guard: Guard) -> None:
+    """Load the file under test, then answer one request after another.
+
+    `guard`: of the process that this one was forked from.
+    """
     from . import wire
 
     loaded = False
@@ -284,7 +289,7 @@ def serve(sock: socket.socket, request: dict) -> None:
     lane.remark = remark
     try:
         with time_limit(request["seconds"]):
-            answer = lane.load()
+            answer = lane.load(guard)
     except Overtime:
         answer = {"error": lane.describe(Overtime())}
     guard = lane.guard
@@ -354,13 +359,16 @@ class Lane:
         self.launchers: dict[str, Callable] = {}
         self.allowed = request.get("allowed", [])
 
-    def load(self) -> dict:
-        """Import the file; {"parameters": [...]} of the launcher, or {"error": ...}."""
+    def load(self, known: Guard) -> dict:
+        """Import the file; {"parameters": [...]} of the launcher, or {"error": ...}.
+
+        `known`: a guard from before this process was patched.
+        """
         import triton
 
         triton.knobs.runtime.interpret = self.interpret
         self.prepare()
-        self.guard = guard = Guard()
+        self.guard = guard = Guard(known)
         module = types.ModuleType("kernel")
         module.__file__ = self.file
         self.equip(module)
