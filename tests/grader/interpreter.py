@@ -188,19 +188,20 @@ def install(recorder, file: str) -> None:
         dtype = np.dtype(np.uint16) if bf16 else interp._get_np_dtype(element)
         addresses = ptrs.data
         mask = as_mask(mask, addresses.shape)
-        inside = recorder.access("load", addresses, mask, dtype.itemsize, line())
-        if not mask.all():
+        full = bool(mask.all())
+        inside = recorder.access("load", addresses, mask, full, dtype.itemsize, line())
+        if not full:
             recorder.padded(line(), None if other is None else other.data)
         fill = None
         if other is None:
-            if inside is not mask or not mask.all():
+            if inside is not mask or not full:
                 fill = poison(addresses.shape, np.dtype(np.float32) if bf16 else dtype)
-        else:
+        elif inside is not mask:
+            fill = np.where(mask & ~inside, poison((), other.data.dtype), other.data)
+        elif not full:
             fill = np.broadcast_to(other.data, addresses.shape)
-            if inside is not mask:
-                fill = np.where(mask & ~inside, poison((), fill.dtype), fill)
         if fill is None:
-            fill = np.zeros(addresses.shape, dtype)
+            fill = np.empty(addresses.shape, dtype)  # every lane is loaded
         elif bf16:
             fill = pack_bf16(fill)
         data = interp._interpreter.load(addresses, inside, fill, dtype)
@@ -210,16 +211,18 @@ def install(recorder, file: str) -> None:
         element = ptrs.get_element_ty()
         data = pack_bf16(value.data) if _is_bf16(element) else value.data
         addresses = ptrs.data
-        data = np.broadcast_to(data, addresses.shape)
+        if data.shape != addresses.shape:
+            data = np.broadcast_to(data, addresses.shape)
         mask = as_mask(mask, addresses.shape)
-        inside = recorder.access("store", addresses, mask, data.dtype.itemsize, line(), data)
+        full = bool(mask.all())
+        inside = recorder.access("store", addresses, mask, full, data.dtype.itemsize, line(), data)
         return interp._interpreter.store(addresses, data, inside)
 
     def atomic_rmw(self, operation, ptr, val, mask, sem, scope):
         mask = as_mask(mask, ptr.data.shape)
         bf16 = _is_bf16(val.dtype.scalar)
         size = 2 if bf16 else val.data.dtype.itemsize
-        inside = recorder.access("atomic", ptr.data, mask, size, line())
+        inside = recorder.access("atomic", ptr.data, mask, bool(mask.all()), size, line())
         if bf16:  # Triton has atomic_add alone for it
             return TensorHandle(_add_bf16(ptr.data, val.data, inside), val.dtype.scalar)
         operation = self.ir_rmw_op_to_interpreter_rmw_op[operation]
@@ -233,7 +236,7 @@ def install(recorder, file: str) -> None:
         mask = np.ones(ptr.data.shape, dtype=bool)
         bf16 = _is_bf16(cmp.dtype.scalar)
         size = 2 if bf16 else val.data.dtype.itemsize
-        inside = recorder.access("atomic", ptr.data, mask, size, line())
+        inside = recorder.access("atomic", ptr.data, mask, True, size, line())
         if not inside.all():
             return TensorHandle(poison(ptr.data.shape, cmp.data.dtype), cmp.dtype.scalar)
         if bf16:

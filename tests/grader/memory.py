@@ -33,6 +33,7 @@ class Buffer:
         self.end = start + raw.nbytes
         self.raw = raw
         self.itemsize = itemsize
+        self._shift = itemsize.bit_length() - 1  # a power of two, and shifting is quicker
         self.elements = raw.nbytes // itemsize
         self.shadow = raw.copy()
         self.read: np.ndarray = np.zeros(self.elements, bool)
@@ -55,7 +56,7 @@ class Buffer:
 
     def index(self, addresses: np.ndarray) -> np.ndarray:
         """Element numbers of byte addresses in this buffer."""
-        return (addresses - np.uint64(self.start)).astype(np.int64) // self.itemsize
+        return (addresses - np.uint64(self.start)).view(np.int64) >> self._shift
 
     def places_of(self, addresses: np.ndarray, itemsize: int) -> np.ndarray:
         """Element numbers that accesses of so many bytes touch: several of narrower elements."""
@@ -153,6 +154,8 @@ class Memory:
         if not self.buffers:
             return None
         at = bisect.bisect_right(self._starts, address) - 1
+        if at >= 0 and address < self.buffers[at].end:
+            return self.buffers[at]
         near = [self.buffers[i] for i in (at, at + 1) if 0 <= i < len(self.buffers)]
         return min(near, key=lambda b: max(b.start - address, address - b.end + 1, 0))
 

@@ -343,18 +343,18 @@ class Recorder:
 
     # ---- accesses ----------------------------------------------------------------------------
 
-    def access(self, op, addresses, mask, itemsize, line, data=None):
+    def access(self, op, addresses, mask, full, itemsize, line, data=None):
         """Record one access of a block of lanes; returns the mask of lanes that may go ahead.
 
-        `addresses` uint64 byte addresses and `mask` bool, of one shape; `data` the values of a
-        store. The very same mask object comes back when every active lane is in bounds.
+        `addresses` uint64 byte addresses and `mask` bool, of one shape; `full`: all lanes are active;
+        `data` the values of a store. The very same mask object comes back when every active lane is
+        in bounds.
         """
         self._accesses += 1
         if self.sample is not None and self._accesses > MOST_SAMPLED:
             self._launch["cut"] = True
             raise EndOfLaunch
         flat, lanes = addresses.reshape(-1), mask.reshape(-1)
-        full = bool(lanes.all())
         picked = flat if full else flat[lanes]
         site = self.sites.get((line, op))
         if site is None:
