@@ -14,6 +14,7 @@ Type `nox -s check-19` to see how far the kernel is; README.md of this kata is t
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 LOG2_E = 1.4426950408889634
 
@@ -28,6 +29,10 @@ def attend(
     v_ptr,
     row_k,
     row_v,
+    k_desc,
+    v_desc,
+    batch,
+    head,
     start,
     stop,
     offs_m,
@@ -36,6 +41,7 @@ def attend(
     log2_scale,
     CAUSAL: tl.constexpr,
     MASKED: tl.constexpr,
+    DESCRIBED: tl.constexpr,
     BLOCK_N: tl.constexpr,
     D: tl.constexpr,
 ):
@@ -51,12 +57,16 @@ def attend(
         seen = exists[None, :]
 
         # k comes as [D, BLOCK_N], transposed by its addresses. Where every row sees every key,
-        # nothing is masked.
+        # nothing is masked; and where a descriptor tells how the tensor lies in memory, a whole
+        # block is fetched by its place in it, with no addresses at all.
         k_ptrs = k_ptr + offs_n[None, :] * row_k + offs_d[:, None]
         v_ptrs = v_ptr + offs_n[:, None] * row_v + offs_d[None, :]
         if MASKED:
             k = tl.load(k_ptrs, mask=exists[None, :], other=0.0)
             v = tl.load(v_ptrs, mask=exists[:, None], other=0.0)
+        elif DESCRIBED:
+            k = k_desc.load([batch, head, first, 0]).reshape(BLOCK_N, D).T
+            v = v_desc.load([batch, head, first, 0]).reshape(BLOCK_N, D)
         else:
             k = tl.load(k_ptrs)
             v = tl.load(v_ptrs)
@@ -98,6 +108,8 @@ def flash_attention_kernel(
     q_ptr,
     k_ptr,
     v_ptr,
+    k_desc,
+    v_desc,
     out_ptr,
     stride_qb,
     stride_qh,
@@ -113,6 +125,7 @@ def flash_attention_kernel(
     T,
     log2_scale,
     CAUSAL: tl.constexpr,
+    DESCRIBED: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     D: tl.constexpr,
@@ -165,6 +178,10 @@ def flash_attention_kernel(
         v_ptr,
         row_k,
         row_v,
+        k_desc,
+        v_desc,
+        batch,
+        head,
         0,
         unmasked,
         offs_m,
@@ -173,6 +190,7 @@ def flash_attention_kernel(
         log2_scale,
         CAUSAL=CAUSAL,
         MASKED=False,
+        DESCRIBED=DESCRIBED,
         BLOCK_N=BLOCK_N,
         D=D,
     )
@@ -185,6 +203,10 @@ def flash_attention_kernel(
         v_ptr,
         row_k,
         row_v,
+        k_desc,
+        v_desc,
+        batch,
+        head,
         unmasked,
         stop,
         offs_m,
@@ -193,6 +215,7 @@ def flash_attention_kernel(
         log2_scale,
         CAUSAL=CAUSAL,
         MASKED=True,
+        DESCRIBED=DESCRIBED,
         BLOCK_N=BLOCK_N,
         D=D,
     )
@@ -230,16 +253,33 @@ def flash_attention(q, k, v, causal=False, scale=None):
     if out.numel() == 0:
         return out
 
-    # 128 rows share what is loaded of k and v. Their sums take 64 registers of each of 256 threads,
-    # their scores 32 more.
-    BLOCK_M, BLOCK_N, num_warps = 128, 64, 8
+    # 128 rows share what is loaded of k and v.
+    BLOCK_M, BLOCK_N = 128, 64
 
-    # Blocks of k and v are on their way while others are worked on: four of each where shared memory
-    # holds them beside q, otherwise two.
+    # From Hopper on (compute capability 9) chips fetch whole blocks themselves if they are told once
+    # how a tensor lies in memory: its start and its strides in multiples of 16 bytes.
     card = torch.cuda.get_device_properties(q.device) if q.is_cuda else None
-    shared_bytes = getattr(card, "shared_memory_per_block_optin", 0)
-    needed_bytes = (BLOCK_M + 2 * 4 * BLOCK_N) * D * q.element_size()
-    num_stages = 4 if needed_bytes <= shared_bytes else 2
+    aligned = all(
+        x.data_ptr() % 16 == 0
+        and all(step > 0 and step * x.element_size() % 16 == 0 for step in x.stride()[:3])
+        for x in (k, v)
+    )
+    described = aligned and getattr(card, "major", 9) >= 9
+
+    if described:
+        block = [1, 1, BLOCK_N, D]
+        k_desc, v_desc = (TensorDescriptor(x, x.shape, x.stride(), block) for x in (k, v))
+        # Four warps and two blocks of k and v leave room for a second program beside this one: while
+        # one waits for its exponentials, the other has the tensor cores.
+        num_warps, num_stages = 4, 2
+    else:
+        k_desc = v_desc = None
+        # Eight warps: the sums take 64 registers of each thread, the scores 32 more. Blocks of k and
+        # v are on their way while others are worked on: four of each where shared memory holds them
+        # beside q, otherwise two.
+        shared_bytes = getattr(card, "shared_memory_per_block_optin", 0)
+        needed_bytes = (BLOCK_M + 2 * 4 * BLOCK_N) * D * q.element_size()
+        num_warps, num_stages = 8, (4 if needed_bytes <= shared_bytes else 2)
 
     # TODO(grid): a tuple with the number of blocks of rows in a head, and the number of heads.
     grid = (1, 1)
@@ -248,6 +288,8 @@ def flash_attention(q, k, v, causal=False, scale=None):
         q,
         k,
         v,
+        k_desc,
+        v_desc,
         out,
         q.stride(0),
         q.stride(1),
@@ -263,6 +305,7 @@ def flash_attention(q, k, v, causal=False, scale=None):
         T,
         scale * LOG2_E,
         CAUSAL=causal,
+        DESCRIBED=described,
         BLOCK_M=BLOCK_M,
         BLOCK_N=BLOCK_N,
         D=D,
