@@ -129,7 +129,7 @@ class Guard:
         self._modules: dict[str, list[Space]] = dict(known._modules) if known else {}
         self._count: int = len(sys.modules)
         fresh = self._count - known._count if known else self._count
-        anew = list(itertools.islice(reversed(sys.modules.items()), fresh))
+        anew = list(itertools.islice(reversed(sys.modules.items()), fresh))[::-1]
         anew += [
             (name, sys.modules[name])
             for name, spaces in self._modules.items()

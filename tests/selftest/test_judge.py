@@ -86,8 +86,10 @@ def test_a_process_that_goes_on_twice_harms_only_itself(written, judged):
 
 
 def test_a_damaged_heap_harms_only_itself(written, judged):
-    code = "small = torch.empty(4)\nctypes.memset(small.data_ptr() - 64, 65, 1 << 20)"
-    card = written(code, top="import ctypes")
+    """What glibc notes before a block is overwritten, which it sees when the block is freed."""
+    code = "block = libc.malloc(4096)\nctypes.memset(block - 16, 65, 16)\nlibc.free(block)"
+    declared = "libc.malloc.restype = ctypes.c_void_p\nlibc.free.argtypes = [ctypes.c_void_p]"
+    card = written(code, top=f"import ctypes\nlibc = ctypes.CDLL(None)\n{declared}")
     assert card.score == 0
     assert "died" in card.checks[0].message
     assert judged(golden("right")).success
