@@ -224,6 +224,47 @@ def test_results_may_differ_by_rounding_and_no_more():
     assert "1 of 1,000" in speed.differs(stale, want, "f")
 
 
+@pytest.mark.parametrize(("wrong", "off", "told"), [(3, 2.0, 0), (5, 2.0, 5), (1, 5.0, 1)])
+def test_one_element_in_a_million_may_lie_a_little_beyond(wrong, off, told):
+    want = torch.zeros(1 << 22)
+    want[::2] = 1  # rms 0.707: 0.0000108 is usual where zeros are wanted
+    got = want.clone()
+    got[1 : 2 * wrong : 2] = off * 2.0**-16 * 0.5**0.5
+    assert speed.count_wrong(got, want) == told
+
+
+@pytest.mark.parametrize(
+    ("exact", "against_fp64", "off", "told"),
+    [
+        (False, "", 0, None),
+        (False, "", 1, None),  # the estimate is too narrow: the bound decides
+        (False, "beyond the bound", 1, "beyond the bound"),
+        (False, None, 1, "1 of 1,000"),  # no memory for fp64: the estimate stands
+        (True, None, 0, None),
+        (True, "beyond the bound", 0, "beyond the bound"),
+    ],
+)
+def test_the_bound_has_the_last_word_where_there_is_memory_for_it(exact, against_fp64, off, told):
+    want = torch.ones(1000)
+    got = want.clone()
+    got[3] += off
+    bench = SimpleNamespace(
+        kata=SimpleNamespace(choice=None, launcher="run"),
+        kept=lambda result, arguments: result.clone(),
+        fingerprints=lambda arguments: {},
+        exactly=lambda result, arguments: against_fp64,
+    )
+
+    def inspect():
+        speed.Bench.inspect(bench, got, want, [], lambda: None, {}, exact)
+
+    if told is None:
+        inspect()
+    else:
+        with pytest.raises(speed.Refused, match=told):
+            inspect()
+
+
 def test_infinities_and_nan_must_agree():
     want = torch.tensor([float("inf"), float("-inf"), float("nan"), 1.0])
     assert speed.differs(want.clone(), want, "f") == ""
