@@ -56,17 +56,17 @@ def attend(
         exists = offs_n >= 0
         seen = exists[None, :]
 
-        # k comes as [D, BLOCK_N], transposed. Where a descriptor tells how a tensor lies in memory,
-        # a block is fetched by its place in it, with no addresses, and rows past the end are zeros.
-        # Otherwise masks see to these, but not where every row sees every key.
+        # k comes as [D, BLOCK_N], transposed by its addresses. Where every row sees every key,
+        # nothing is masked; and where a descriptor tells how the tensor lies in memory, a whole
+        # block is fetched by its place in it, with no addresses at all.
         k_ptrs = k_ptr + offs_n[None, :] * row_k + offs_d[:, None]
         v_ptrs = v_ptr + offs_n[:, None] * row_v + offs_d[None, :]
-        if DESCRIBED:
-            k = k_desc.load([batch, head, first, 0]).reshape(BLOCK_N, D).T
-            v = v_desc.load([batch, head, first, 0]).reshape(BLOCK_N, D)
-        elif MASKED:
+        if MASKED:
             k = tl.load(k_ptrs, mask=exists[None, :], other=0.0)
             v = tl.load(v_ptrs, mask=exists[:, None], other=0.0)
+        elif DESCRIBED:
+            k = k_desc.load([batch, head, first, 0]).reshape(BLOCK_N, D).T
+            v = v_desc.load([batch, head, first, 0]).reshape(BLOCK_N, D)
         else:
             k = tl.load(k_ptrs)
             v = tl.load(v_ptrs)
