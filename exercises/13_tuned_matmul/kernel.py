@@ -114,6 +114,26 @@ def tuned_matmul_kernel(
     tl.store(c_ptrs, accumulator.to(c_ptr.dtype.element_ty), mask=c_mask)
 
 
+@triton.jit
+def turn_kernel(b_ptr, turned_ptr, K, N, stride_bk, BLOCK_SIZE: tl.constexpr):
+    # Kata 5's transpose. What is written has the K numbers of a column side by side.
+    offs_k = tl.program_id(axis=0) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)[:, None]
+    offs_n = tl.program_id(axis=1) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)[None, :]
+    mask = (offs_k < K) & (offs_n < N)
+    block = tl.load(b_ptr + offs_k * stride_bk + offs_n, mask=mask)
+    tl.store(turned_ptr + offs_n * K + offs_k, block, mask=mask)
+
+
+def turned(b):
+    """b, [K, N] with unit stride along N, in new memory with unit stride along K."""
+    K, N = b.shape
+    columns = torch.empty((N, K), device=b.device, dtype=b.dtype)
+    turn_kernel[(triton.cdiv(K, 64), triton.cdiv(N, 64))](
+        b, columns, K, N, b.stride(0), BLOCK_SIZE=64
+    )
+    return columns.T
+
+
 def tuned_matmul(a, b, bias=None, activation=None):
     """activation(a @ b + bias), in a new contiguous tensor of a's dtype."""
     if a.dim() != 2 or b.dim() != 2 or a.shape[1] != b.shape[0]:
@@ -132,6 +152,13 @@ def tuned_matmul(a, b, bias=None, activation=None):
     c = torch.empty((M, N), device=a.device, dtype=a.dtype)
     if M == 0 or N == 0:
         return c
+
+    # Tiles are copied 16 bytes at a time where these begin at a multiple of 16 bytes. If the rows of b
+    # do not, every program that reads b copies it 2 bytes at a time; columns of a multiple of 16
+    # numbers do. So where many programs read b, turning it first takes less time than it saves.
+    at_odd_addresses = b.stride(1) == 1 and (b.stride(0) % 8 or b.data_ptr() % 16)
+    if at_odd_addresses and b.element_size() == 2 and M >= 1024 and K % 16 == 0:
+        b = turned(b)
 
     # TODO(grid): a function of meta, the config's parameters, that returns a tuple with the number of
     # tiles: one program a tile, in a row.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import subprocess
 import tempfile
 import textwrap
 from pathlib import Path
@@ -30,6 +31,21 @@ import torch
 import triton
 import triton.language as tl
 """
+
+
+@pytest.fixture
+def start():
+    """Starts processes. What still runs at the test's end, however that comes, is killed."""
+    running = []
+
+    def begin(command, **settings) -> subprocess.Popen:
+        running.append(subprocess.Popen(command, **settings))
+        return running[-1]
+
+    yield begin
+    for process in running:
+        process.kill()
+        process.communicate()
 
 
 @pytest.fixture(scope="session")

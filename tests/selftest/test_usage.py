@@ -169,26 +169,27 @@ def test_nothing_judged_is_no_success(tmp_path):
     assert seen["not_judged"] == seen["max_score"]
 
 
-def test_a_judge_that_is_killed_leaves_a_scorecard_of_errors_and_no_process(tmp_path):
+def test_a_judge_that_is_killed_leaves_a_scorecard_of_errors_and_no_process(start, tmp_path):
     card, scratch = tmp_path / "card.json", tmp_path / "scratch"
     scratch.mkdir()
     command = [sys.executable, "-m", "pytest", SUITE, "--lanes=trace"]
     command += [f"--root={GOLDEN / 'hang_in_launcher'}", f"--scorecard={card}"]
-    with subprocess.Popen(
+    judge = start(
         command,
         cwd=PROJECT,
         env=clean() | {"TMPDIR": str(scratch)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-    ) as judge:
-        until = time.monotonic() + 120
-        family = []
-        while not card.exists() or len(family) < 2:  # the nursery and its child
-            assert time.monotonic() < until
-            time.sleep(0.05)
-            family = descendants(judge.pid)
-        assert list(scratch.glob("katas-*/*"))
-        judge.send_signal(signal.SIGKILL)
+    )
+    until = time.monotonic() + 120
+    family = []
+    while not card.exists() or len(family) < 2:  # the nursery and its child
+        assert time.monotonic() < until
+        time.sleep(0.05)
+        family = descendants(judge.pid)
+    assert list(scratch.glob("katas-*/*"))
+    judge.kill()
+    judge.wait()
     seen = json.loads(card.read_text())
     trace = [c for c in seen["checks"] if c["lane"] == "trace"]
     assert {c["status"] for c in trace} == {"error"}
@@ -228,28 +229,28 @@ def test_an_interrupt_while_something_loads_ends_it_without_a_word(code):
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
-def test_an_interrupted_run_is_no_verdict():
+def test_an_interrupted_run_is_no_verdict(start):
     """Ctrl-C: the prompt comes back at once, with exit code 2 and no word of failure."""
-    with subprocess.Popen(
+    judge = start(
         [sys.executable, "-m", "pytest", SUITE, f"--root={GOLDEN / 'hang_in_launcher'}"],
         cwd=PROJECT,
         env=clean(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-    ) as judge:
-        until = time.monotonic() + 120
-        family = []
-        while len(family) < 2:
-            assert time.monotonic() < until
-            time.sleep(0.05)
-            family = descendants(judge.pid)
-        time.sleep(1.0)
-        start = time.monotonic()
-        judge.send_signal(signal.SIGINT)
-        output = judge.communicate(timeout=60)[0]
+    )
+    until = time.monotonic() + 120
+    family = []
+    while len(family) < 2:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+        family = descendants(judge.pid)
+    time.sleep(1.0)
+    began = time.monotonic()
+    judge.send_signal(signal.SIGINT)
+    output = judge.communicate(timeout=60)[0]
     assert judge.returncode == 2, output
-    assert time.monotonic() - start < 15
+    assert time.monotonic() - began < 15
     assert "Interrupted before the verdict." in output
     assert "FAIL" not in output
     assert "ERROR" not in output

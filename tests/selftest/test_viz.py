@@ -33,12 +33,15 @@ def app(environ, start_response):
 """,
 }
 SERVING = """
-import http.server
+from socketserver import ThreadingMixIn
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 class Quiet(WSGIRequestHandler):
     def log_message(self, *words): pass
+class Threaded(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
 def make_server(host, port, app, threaded):
-    server = WSGIServer((host, port), Quiet)
+    assert threaded
+    server = Threaded((host, port), Quiet)
     server.set_app(app)
     return server
 """
@@ -57,30 +60,36 @@ def stand_in(tmp_path):
     return tmp_path
 
 
-def viz(*words, with_: Path | None = None) -> subprocess.Popen:
-    path = os.pathsep.join([*([str(with_)] if with_ else []), str(PROJECT / "tests")])
-    return subprocess.Popen(
-        [sys.executable, "-m", "grader.viz", *words],
-        env=os.environ | {"PYTHONPATH": path, "COLUMNS": "100"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+@pytest.fixture
+def viz(start):
+    """Starts viz-N with these words, where Ctrl-C works, before what lies in the folder `with_`."""
+
+    def begin(*words, with_: Path | None = None) -> subprocess.Popen:
+        path = os.pathsep.join([*([str(with_)] if with_ else []), str(PROJECT / "tests")])
+        return start(
+            [sys.executable, "-m", "grader.viz", *words],
+            env=os.environ | {"PYTHONPATH": path, "COLUMNS": "100"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+
+    return begin
 
 
-def test_the_call_of_show_is_handed_over_and_its_pages_are_served_here(stand_in):
-    with viz("7", with_=stand_in) as told:
-        assert told.stdout.readline() == "launched softmax_kernel\n"
-        said = told.stdout.readline()
-        address, rest = said.split(" ", 1)
-        assert address.startswith("http://127.0.0.1:")
-        assert rest == "shows 07_softmax at R=5, C=48 in triton-viz.\n"
-        assert "Ctrl-C" in told.stdout.readline()
-        assert urllib.request.urlopen(address, timeout=20).read() == b"its pages"
-        told.send_signal(signal.SIGINT)
-        assert told.stderr.read() == ""
-        assert told.stdout.read() == ""  # not even what the pages' app prints for each request
+def test_the_call_of_show_is_handed_over_and_its_pages_are_served_here(stand_in, viz):
+    told = viz("7", with_=stand_in)
+    assert told.stdout.readline() == "launched softmax_kernel\n"
+    said = told.stdout.readline()
+    address, rest = said.split(" ", 1)
+    assert address.startswith("http://127.0.0.1:")
+    assert rest == "shows 07_softmax at R=5, C=48 in triton-viz.\n"
+    assert "Ctrl-C" in told.stdout.readline()
+    assert urllib.request.urlopen(address, timeout=20).read() == b"its pages"
+    told.send_signal(signal.SIGINT)
+    # Nothing more, not even what the pages' app prints for each request.
+    assert told.communicate(timeout=60) == ("", "")
     assert told.returncode == 0
 
 
@@ -91,9 +100,9 @@ def test_the_call_of_show_is_handed_over_and_its_pages_are_served_here(stand_in)
         (["99"], "there is no kata 99 here"),
     ],
 )
-def test_wrong_use_is_one_line(words, said):
-    with viz(*words) as told:
-        error = told.stderr.read()
+def test_wrong_use_is_one_line(viz, words, said):
+    told = viz(*words)
+    _, error = told.communicate(timeout=60)
     assert told.returncode == 2
     assert error.count("\n") == 1
     assert said in error
