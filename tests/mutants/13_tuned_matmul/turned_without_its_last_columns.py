@@ -1,4 +1,4 @@
-"""layout: the kernel that turns b for large products leaves out its last columns
+"""mask: the kernel that turns b for large products leaves out its last columns
 
 symptom: right unless b has rows at odd addresses, a has many rows and K is a multiple of 16
 """
