@@ -17,8 +17,8 @@ def inputs(draw, R, C, dtype=F32, layout="contiguous", vectors="both", eps=None,
     """Rows that rise, around 300 with a deviation of 100, then twice that, three times that, ..."""
     like = {"mean": 300.0, "std": 100.0} | like
     x = draw.normal((R, C), dtype, **like)
-    x += like["std"] * torch.linspace(-1, 1, C, device=x.device)
-    x *= (1 + torch.arange(R, device=x.device) % 3)[:, None]
+    x += (like["std"] * torch.linspace(-1, 1, C)).to(x.device)
+    x *= (1 + torch.arange(R) % 3)[:, None].to(x.device)
     x = lay_out(x, layout)
     if kind == "windows":  # each row starts one element after the row before it
         x = draw.normal((R + C,), dtype, mean=300.0, std=100.0).as_strided((R, C), (1, 1))
@@ -26,7 +26,7 @@ def inputs(draw, R, C, dtype=F32, layout="contiguous", vectors="both", eps=None,
         x[:] = torch.tensor([0.5, 0.0, -0.25]).repeat(R)[:R, None]
     if kind == "unit":  # mean 0 and variance 1 from the start: only eps is left to do
         x[:] = 1 - 2 * (torch.arange(C) % 2)
-    weight = draw.integers((C,), dtype, 2, 8) / 3 if vectors in ("both", "weight") else None
+    weight = draw.integers((C,), dtype, 2, 8).div_(3) if vectors in ("both", "weight") else None
     bias = draw.normal((C,), dtype, mean=-0.7, std=1.5) if vectors in ("both", "bias") else None
     given = [x, weight, bias] if vectors != "none" or eps is not None else [x]
     return given if eps is None else [*given, eps]

@@ -21,8 +21,8 @@ def inputs(draw, T, D_IN, D_OUT, E=1, k=1, dtype=F16, kind="plain", who="any", a
     else:  # small whole numbers: every sum is exact
         x = draw.integers((T, D_IN), dtype, -3, 5)
         weights = draw.integers((E, D_OUT, D_IN), dtype, -2, 3)
-    topk_weights = draw.integers((T, k), F32, 1, 16) / 8
-    topk_weights *= draw.integers((T, k), F32, 0, 2) * 2 - 1  # below zero, too
+    topk_weights = draw.integers((T, k), F32, 1, 16).div_(8)
+    topk_weights *= draw.integers((T, k), F32, 0, 2).mul_(2).sub_(1)  # below zero, too
     scores = draw.normal((T, E), F32)
     if who == "hot":
         scores[:, 1] += 100

@@ -1,6 +1,8 @@
 """The report's estimate, held against figures worked out by hand."""
 
 import re
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -242,3 +244,22 @@ def test_it_fits_the_terminal(pages, monkeypatch, tmp_path, columns):
 def test_it_is_not_there_when_there_is_nothing_to_say(tmp_path):
     card = Scorecard("01_vector_add", "kernel.py", {}, {}, [])
     assert "estimate" not in render(card, tmp_path / "kernel.py", None)
+
+
+LEARN_SIZES = """
+import sys
+from grader import cost, grading
+for kata in grading.kernels():
+    whole = grading.suite(kata).KATA
+    for statement in map(whole.of, whole.launchers):
+        cost.at_speed_size(statement)
+        assert "torch._dynamo" not in sys.modules, f"the inputs of {kata}"
+"""
+
+
+def test_what_a_size_takes_is_learned_without_loading_pytorchs_compiler():
+    """Two seconds of a check. `x * 2` loads it where x has no memory, `x.mul_(2)` does not."""
+    done = subprocess.run(
+        [sys.executable, "-c", LEARN_SIZES], cwd=PROJECT / "tests", capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr

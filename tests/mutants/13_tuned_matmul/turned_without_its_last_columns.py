@@ -126,7 +126,7 @@ def turn_kernel(b_ptr, turned_ptr, K, N, stride_bk, BLOCK_SIZE: tl.constexpr):
     # Kata 5's transpose. What is written has the K numbers of a column side by side.
     offs_k = tl.program_id(axis=0) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)[:, None]
     offs_n = tl.program_id(axis=1) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)[None, :]
-    mask = (offs_k < K) & (offs_n < N)
+    mask = (offs_k < K) & (offs_n < N // 8 * 8)
     block = tl.load(b_ptr + offs_k * stride_bk + offs_n, mask=mask)
     tl.store(turned_ptr + offs_n * K + offs_k, block, mask=mask)
 
@@ -135,7 +135,7 @@ def turned(b):
     """b, [K, N] with unit stride along N, in new memory with unit stride along K."""
     K, N = b.shape
     columns = torch.empty((N, K), device=b.device, dtype=b.dtype)
-    turn_kernel[(triton.cdiv(K, 64), max(N // 64, 1))](b, columns, K, N, b.stride(0), BLOCK_SIZE=64)
+    turn_kernel[(triton.cdiv(K, 64), triton.cdiv(N, 64))](b, columns, K, N, b.stride(0), BLOCK_SIZE=64)
     return columns.T
 
 
