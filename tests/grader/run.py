@@ -675,7 +675,7 @@ class Run:
             if hazard["kind"] == "uninitialised":
                 raise Wrong(
                     f"the kernel reads {plural(hazard['count'], 'element')} of {hazard['buffer']} "
-                    "that nothing has written yet",
+                    f"that nothing has written yet ({self.label})",
                     "values",
                     hazard["line"],
                 )

@@ -135,7 +135,9 @@ def turned(b):
     """b, [K, N] with unit stride along N, in new memory with unit stride along K."""
     K, N = b.shape
     columns = torch.empty((N, K), device=b.device, dtype=b.dtype)
-    turn_kernel[(triton.cdiv(K, 64), triton.cdiv(N, 64))](b, columns, K, N, b.stride(0), BLOCK_SIZE=64)
+    turn_kernel[(triton.cdiv(K, 64), triton.cdiv(N, 64))](
+        b, columns, K, N, b.stride(0), BLOCK_SIZE=64
+    )
     return columns.T
 
 
