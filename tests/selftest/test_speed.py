@@ -234,20 +234,24 @@ def test_one_element_in_a_million_may_lie_a_little_beyond(wrong, off, told):
 
 
 @pytest.mark.parametrize(
-    ("exact", "against_fp64", "off", "told"),
+    ("exact", "against_fp64", "wrong", "told"),
     [
         (False, "", 0, None),
         (False, "", 1, None),  # the estimate is too narrow: the bound decides
         (False, "beyond the bound", 1, "beyond the bound"),
-        (False, None, 1, "1 of 1,000"),  # no memory for fp64: the estimate stands
+        (False, None, 1, "1 of 2,000"),  # no memory for fp64: the estimate stands
+        (False, "", 3, "3 of 2,000"),  # too many for an estimate to be at fault
+        (True, "", 3, "3 of 2,000"),
         (True, None, 0, None),
         (True, "beyond the bound", 0, "beyond the bound"),
     ],
 )
-def test_the_bound_has_the_last_word_where_there_is_memory_for_it(exact, against_fp64, off, told):
-    want = torch.ones(1000)
+def test_the_bound_decides_about_few_elements_where_there_is_memory_for_it(
+    exact, against_fp64, wrong, told
+):
+    want = torch.ones(2000)
     got = want.clone()
-    got[3] += off
+    got[:wrong] += 1
     bench = SimpleNamespace(
         kata=SimpleNamespace(choice=None, launcher="run"),
         kept=lambda result, arguments: result.clone(),
