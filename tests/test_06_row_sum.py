@@ -115,7 +115,7 @@ KATA = Kata(
         case("precision", R=4, C=4099, dtype=BF16, kind="ones"),
         case("precision", R=4, C=3001, dtype=F16, kind="swing"),
         case("precision", R=4, C=3001, dtype=BF16, kind="swing"),
-        case("many", R=300, C=4),
+        case("many", R=600, C=4),
         case("sample", R=70_000, C=17),
         case("edge", R=8, C=0),
         case("edge", R=0, C=64),

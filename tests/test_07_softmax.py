@@ -92,7 +92,7 @@ KATA = Kata(
         case("ragged", R=3, C=3000),
         case("ragged", R=2, C=9_000),
         case("ragged", R=2, C=32_767),
-        case("many", R=300, C=4),
+        case("many", R=600, C=4),
         case("low, full", R=8, C=128, kind="low"),
         case("low, full", R=8, C=128, kind="low", dtype=F16),
         case("low, full", R=8, C=128, kind="low", dtype=BF16),

@@ -92,7 +92,7 @@ KATA = Kata(
         case("ragged, deep", R=4, C=33_001, kind="slopes"),
         case("ragged, deep", R=3, C=20_011),
         case("walk", R=1, C=880_000),
-        case("many", R=300, C=4),
+        case("many", R=600, C=4),
         case("low, full", R=8, C=block(), kind="low"),
         case("low, ragged", R=8, C=block(0.75), kind="low"),
         case("strided", R=16, C=128, layout="padded"),

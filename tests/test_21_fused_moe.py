@@ -191,7 +191,7 @@ KATA = Kata(
         case("edge", T=12, D_IN=3, D_OUT=5, E=300, k=4),
         case("edge", T=70, D_IN=20, D_OUT=24, E=3, k=2, kind="normal", who="hot"),
         case("edge", T=9, D_IN=20, D_OUT=24, E=6, k=2, kind="odd", who="idle"),
-        case("many", T=257, D_IN=2, D_OUT=3, E=20, k=4),
+        case("many", T=257, D_IN=2, D_OUT=3, E=130, k=4),
         case("many", T=1030, D_IN=2, D_OUT=3, E=2, who="hot"),
         case("many", T=4, D_IN=2, D_OUT=2600),
         case("sample", T=1100, D_IN=16, D_OUT=1000, E=2),

@@ -269,6 +269,20 @@ def test_the_bound_decides_about_few_elements_where_there_is_memory_for_it(
             inspect()
 
 
+def test_few_wrong_elements_of_one_result_do_not_excuse_many_of_another():
+    want = torch.ones(2000), torch.ones(2000)
+    few, many = want[0].clone(), want[1].clone()
+    few[0], many[:5] = 2, 2
+    assert speed.compared((few, want[1]), want, "f")[1]
+    for result in (few, many), (many, few):
+        text, doubtful = speed.compared(result, want, "f")
+        assert "5 of 2,000" in text
+        assert not doubtful
+    text, doubtful = speed.compared((few, many[:7]), want, "f")
+    assert "[7]" in text
+    assert not doubtful
+
+
 def test_infinities_and_nan_must_agree():
     want = torch.tensor([float("inf"), float("-inf"), float("nan"), 1.0])
     assert speed.differs(want.clone(), want, "f") == ""
